@@ -11,8 +11,9 @@ use crate::signals::derived;
 /// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. Where first
 /// tokens are kept back on their way (`held_back`), what is left until then is not the server's prefill.
 ///
-/// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at and the
-/// buckets of the server's histogram are fine enough to tell them; they are not of the same requests.
+/// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at. Where the
+/// buckets of its histogram are too coarse to tell them, they are TTFT less the server's mean prefill, within the bucket. They are not of the same
+/// requests.
 pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
     let shares = cell.phases.as_ref()?;
     let known = |name: &str| derived(cell, name).filter(|value| *value >= 0.0);
@@ -77,11 +78,18 @@ fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
         let e2e = cell.headline(Metric::E2e)?.quantile(q)?;
         let queue = cell.hardware.as_ref()?.derived.get(name)?;
         let bucket = queue.interval?;
-        let fine = bucket.high - bucket.low <= COARSE * e2e;
         // No quantile of a part is beyond that of the whole, and waiting ends before the first token.
         let first = cell.headline(Metric::Ttft)?.quantile(q)?.min(e2e);
-        let queue = queue.value.clamp(0.0, first.max(0.0));
-        fine.then_some((q, queue, e2e - queue))
+        let told = if bucket.high - bucket.low <= COARSE * e2e {
+            queue.value
+        } else if held_back(cell).is_none() {
+            let rest = first - derived(cell, "server_prefill_mean")?;
+            rest.max(bucket.low).min(bucket.high)
+        } else {
+            return None;
+        };
+        let queue = told.clamp(0.0, first.max(0.0));
+        Some((q, queue, e2e - queue))
     });
     beside.collect()
 }

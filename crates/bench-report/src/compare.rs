@@ -205,9 +205,11 @@ pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
     let distributions = charts::distributions(study)?;
     let runs: usize = study.points.iter().map(|point| point.runs.len()).sum();
     let mut page = Page::new(&study.title(), vec![counted(runs, "run")]);
-    page.section("conclusions", "Conclusions");
-    page.list(&sentences(study));
-    page.charts(&charts::section(study));
+    page.doubts(&doubts(study));
+    let mut section = charts::section(study);
+    let first = (!section.figures.is_empty()).then(|| section.figures.remove(0));
+    page.first(first.as_ref(), &found(study));
+    page.charts(&section);
     page.charts(&distributions);
     page.section("tables", "Numbers");
     for table in all_tables(study) {
@@ -244,7 +246,13 @@ fn heading(held: &RunComparison) -> String {
 
 /// The conclusions with their numbers: untrusted runs first, then what the axis decides, then each point.
 fn sentences(study: &Study<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = doubts(study);
+    lines.extend(found(study));
+    lines
+}
+
+/// Runs that are not trusted, and why.
+fn doubts(study: &Study<'_>) -> Vec<String> {
     let mut doubts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for point in &study.points {
         let worst = point.runs.iter().map(|run| run.trust.verdict).max();
@@ -260,7 +268,14 @@ fn sentences(study: &Study<'_>) -> Vec<String> {
         points.push(&point.name);
     }
     let doubts = doubts.into_iter();
-    lines.extend(doubts.map(|(doubt, points)| format!("{}: {doubt}.", points.join(", "))));
+    doubts
+        .map(|(doubt, points)| format!("{}: {doubt}.", points.join(", ")))
+        .collect()
+}
+
+/// What the axis decides, then what each point is against the first.
+fn found(study: &Study<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
     if let Some(axis) = &study.axis {
         let found = bench_insight::findings_by_tag(axis, &study.firsts());
         let said = found.iter().map(findings::headline);

@@ -84,7 +84,25 @@ impl Page {
     }
 
     pub(crate) fn list(&mut self, lines: &[String]) {
-        self.card(&html! { ul { @for line in lines { li { (with_code(line)) } } } });
+        self.card(&bullets(lines));
+    }
+
+    /// Above everything else, what speaks against the numbers; nothing where nothing does.
+    pub(crate) fn doubts(&mut self, lines: &[String]) {
+        if !lines.is_empty() {
+            self.push(&html! { section.card.trust.doubtful { (bullets(lines)) } });
+        }
+    }
+
+    /// A chart beside what was found: both are seen without scrolling.
+    pub(crate) fn first(&mut self, figure: Option<&Figure>, found: &[String]) {
+        self.links.push(("conclusions", "Conclusions"));
+        self.push(&html! {
+            div.first {
+                @if let Some(figure) = figure { (chart(figure, false)) }
+                div { section.card #conclusions { (bullets(found)) } }
+            }
+        });
     }
 
     /// A heading that the navigation links to.
@@ -157,6 +175,10 @@ nothing.";
 
 fn is_tall(figure: &Figure) -> bool {
     figure.height > 420
+}
+
+fn bullets(lines: &[String]) -> Markup {
+    html! { ul { @for line in lines { li { (with_code(line)) } } } }
 }
 
 /// One chart with its table; wide where it is alone or tall.
@@ -333,19 +355,21 @@ fn results(page: &mut Page, run: &RunRecord) {
     if let Some((lead, message)) = commonest_message(run) {
         page.push(&html! { p.note { "Failures: " (lead) ": " bdi { (Plain(message)) } } });
     }
-    let objectives = [tables::objectives(run), tables::targets(run)];
-    if objectives.iter().any(Option::is_some) {
-        page.section("objectives", "Objectives");
-    }
-    for table in objectives.into_iter().flatten() {
-        page.card(&table.to_html());
+    for (table, id, title) in [
+        (tables::objectives(run), "objectives", "Objectives"),
+        (tables::targets(run), "targets", "Targets"),
+    ] {
+        if let Some(table) = table {
+            page.section(id, title);
+            page.push(&html! { section.card.headed { (table.to_html()) } });
+        }
     }
 }
 
 /// Context, everything else as tables, the configuration.
 fn details(page: &mut Page, run: &RunRecord, torn: u64) {
     page.section("context", "Run context");
-    page.push(&html! { section.card.context { (tables::context(run).to_html()) } });
+    page.push(&html! { section.card.headed.context { (tables::context(run).to_html()) } });
     page.section("details", "Details");
     let config = serde_json::to_string_pretty(&run.config).unwrap_or_default();
     page.push(&html! {

@@ -100,6 +100,24 @@ fn its_percentiles_stand_beside_those_of_e2e() {
     // the edges of a coarse bucket are no percentile
     of(&mut told, bucket(10e9, 20e9));
     assert!(server_phases(&told).unwrap().by_percentile.is_empty());
+    // but what passed until the first token, less the server's own prefill, is one: within the bucket
+    let mean = bench_schema::Quantity {
+        value: 130e6,
+        unit,
+        interval: None,
+    };
+    let derived = &mut told.hardware.as_mut().unwrap().derived;
+    derived.insert("server_prefill_mean".to_owned(), mean);
+    for (ttft, expected) in [(1.06e10, 1.047e10), (1.005e10, 1e10)] {
+        let first = e2e.replace("1.225e10", &ttft.to_string());
+        told.metrics
+            .insert(Metric::Ttft, serde_json::from_str(&first).unwrap());
+        let rows = server_phases(&told).unwrap().by_percentile;
+        assert!(
+            matches!(rows[..], [(_, queue, rest)] if near(queue, expected) && (queue + rest - 1.225e10).abs() < 1.0),
+            "{rows:?}"
+        );
+    }
 }
 
 #[test]

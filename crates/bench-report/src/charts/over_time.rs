@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_metrics::Sample;
 use bench_schema::{CellRecord, RunRecord};
+use charming::component::Axis;
 use charming::element::{AxisLabel, AxisTick, NameLocation};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::load::rates_table;
 use super::machines::{areas, shaded_cells};
 use super::times;
 use crate::figure::{Figure, Plot, category_axis, log_axis, time_axis, value_axis};
-use crate::number::{duration, ends, rounded, short};
+use crate::number::{self, duration, ends, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table};
 use crate::tables;
 use crate::trace::{Flow, LagBin, Row, Stall, Trace, bin, flow};
@@ -170,10 +171,74 @@ fn bar(i: usize, row: &Row) -> Value {
     json!({"value": [i, start, end], "parts": [[start, first, "@1"], [first, end, generating]]})
 }
 
-const COLUMNS: usize = 60;
-const ROWS: usize = 24;
+/// At most so many parts, but for what the first and the last round label take.
+const COLUMNS: f64 = 60.0;
+const ROWS: f64 = 30.0;
 const TABLE_ROWS: usize = 12;
 const ENDS: [&str; 2] = ["many", "few"];
+/// Latencies further apart than this ratio stand on a logarithmic axis.
+const FAR_APART: f64 = 4.0;
+
+/// Equal parts of an axis with labels at round numbers.
+struct Parts {
+    from: f64,
+    width: f64,
+    count: usize,
+    /// A label stands at the lower end of every so many parts.
+    labelled: u32,
+}
+
+impl Parts {
+    /// Parts 1, 2 or 5 times a power of ten wide.
+    fn linear(low: f64, high: f64, most: f64, labelled: u32) -> Self {
+        let least = (high - low) / most;
+        let power = 10_f64.powf(least.log10().floor());
+        let fits = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+        let width = fits.into_iter().find(|width| *width >= least);
+        Self::over(low, high, width.unwrap_or(least), labelled)
+    }
+
+    /// Parts of log2 with labels a factor of two apart, 100 times a power of two among them.
+    fn of_ratios(low: f64, high: f64) -> Self {
+        let [low, high] = [low, high].map(|value| (value / 100.0).log2());
+        let doublings = high.ceil() - low.floor();
+        let labelled = [12, 8, 6, 4, 3, 2];
+        let labelled = labelled
+            .into_iter()
+            .find(|n| doublings * f64::from(*n) <= ROWS);
+        let labelled = labelled.unwrap_or(1);
+        Self::over(low, high, 1.0 / f64::from(labelled), labelled)
+    }
+
+    fn over(low: f64, high: f64, width: f64, labelled: u32) -> Self {
+        let step = width * f64::from(labelled);
+        let from = (low / step).floor() * step;
+        let count = number::index((high - from) / width) + 1;
+        Self {
+            from,
+            width,
+            count,
+            labelled,
+        }
+    }
+
+    fn index(&self, at: f64) -> usize {
+        number::index((at - self.from) / self.width).min(self.count - 1)
+    }
+
+    /// The value so many parts above the lower end.
+    fn at(&self, parts: f64) -> f64 {
+        self.from + parts * self.width
+    }
+
+    /// An axis of the lower ends.
+    fn axis(&self, name: impl Fn(f64) -> String) -> Axis {
+        let label = AxisLabel::new().interval(f64::from(self.labelled) - 1.0);
+        category_axis((0..self.count).map(|i| name(self.at(i as f64)))).axis_label(label)
+    }
+}
+
+type Map = fn(f64) -> f64;
 
 /// Latency as a heat map: how many requests ended when, and how long they took.
 pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
@@ -183,39 +248,52 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         .filter_map(|row| Some((row.end, row.e2e_ms()?)));
     let seen: Vec<(f64, f64)> = seen.filter(|p| p.1 > 0.0).collect();
     let (from, to) = ends(seen.iter().map(|p| p.0))?;
-    let (low, high) = ends(seen.iter().map(|p| p.1.ln()))?;
+    let (low, high) = ends(seen.iter().map(|p| p.1))?;
     if seen.len() < 20 || to <= from || high <= low {
         return None;
     }
+    let columns = Parts::linear(from, to, COLUMNS, 10);
+    let is_wide = high > FAR_APART * low;
+    let (rows, scaled, value): (Parts, Map, Map) = if is_wide {
+        let scaled = |ms: f64| (ms / 100.0).log2();
+        (Parts::of_ratios(low, high), scaled, |at| 100.0 * at.exp2())
+    } else {
+        (Parts::linear(low, high, ROWS, 5), |ms| ms, |at| at)
+    };
     let mut counts: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-    let mut rows = [0.0_f64; ROWS];
+    let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
     for (at, ms) in &seen {
-        let row = bin(ms.ln(), low, high, ROWS);
-        *counts
-            .entry((bin(*at, from, to, COLUMNS), row))
-            .or_default() += 1.0;
-        rows.get_mut(row).into_iter().for_each(|sum| *sum += 1.0);
+        let row = rows.index(scaled(*ms));
+        *counts.entry((columns.index(*at), row)).or_default() += 1.0;
+        *sums.entry(row).or_default() += 1;
     }
     let cells: Vec<(usize, usize, f64)> = counts.into_iter().map(|((x, y), n)| (x, y, n)).collect();
-    let middle = |i: usize, n: usize, a: f64, b: f64| a + (b - a) * (i as f64 + 0.5) / n as f64;
-    let x = category_axis((0..COLUMNS).map(|i| format!("{:.1}", middle(i, COLUMNS, from, to))))
+    let x = columns
+        .axis(|at| rounded(at).to_string())
         .name("time since the run began (s)")
         .name_location(NameLocation::Middle);
-    let y = category_axis((0..ROWS).map(|i| short(middle(i, ROWS, low, high).exp())))
-        .name("E2E (ms)")
-        .axis_label(AxisLabel::new().interval(3.0));
+    let y = rows
+        .axis(|at| rounded(value(at)).to_string())
+        .name("E2E (ms)");
     let plot = Plot::new(x, y)
         .heat(&cells, ENDS)
         .point_at_items()
         .height(360);
-    let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
+    let densest = sums.into_iter().max_by_key(|(_, sum)| *sum)?.0;
     let title = format!(
         "E2E is between {} and {} ms, most often about {} ms",
-        short(low.exp()),
-        short(high.exp()),
-        short(middle(densest, ROWS, low, high).exp())
+        short(low),
+        short(high),
+        short(value(rows.at(densest as f64 + 0.5)))
     );
-    let note = "Stronger colour means more requests; the E2E axis is logarithmic. Horizontal bands are stable regimes; rising bands are growing queues.";
+    let axis = if is_wide {
+        "; the E2E axis is logarithmic"
+    } else {
+        ""
+    };
+    let note = format!(
+        "Stronger colour means more requests{axis}. Horizontal bands are stable regimes; rising bands are growing queues."
+    );
     let table = by_end(trace, (from, to));
     Some(Figure::new("heatmap", title, plot).note(note).table(table))
 }
@@ -309,3 +387,7 @@ pub(super) fn lag(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             .table(tables::client(run)),
     )
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/charts_over_time.rs"]
+mod tests;

@@ -158,7 +158,7 @@ pub(super) fn queue(run: &RunRecord) -> Option<Figure> {
     let told = match phases.queue_source.as_str() {
         "response" => Some("as reported in the server's responses"),
         "server_metrics" | "held_back" => Some(
-            "taken from the server's metrics at the same percentile, with the resolution of its histogram buckets",
+            "taken from the server's metrics at the same percentile; where its histogram buckets are coarse, it is TTFT minus the server's mean prefill time, within the bucket",
         ),
         "estimate" => Some("an estimate: TTFT minus TTFT at the lowest load"),
         _ => None,
