@@ -2,7 +2,8 @@
 
 mod arguments;
 
-use std::io::Write as _;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use bench_engine::{EngineError, Server, child};
@@ -15,17 +16,28 @@ pub fn main() -> ExitCode {
     if let Some(code) = child::run_if_requested() {
         return code;
     }
-    match run(Arguments::parse()) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => {
+            let code = ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2));
+            let written = printed(told.print());
+            return match written {
+                Err(why) if !told.use_stderr() => complain(&why, 1),
+                _ => code,
+            };
+        }
+    };
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody may be reading.
-            writeln!(std::io::stderr().lock(), "bench-engine: {error}").ok();
-            ExitCode::from(match error {
+        Err(Trouble::Output(why)) => complain(&why, 1),
+        Err(Trouble::Engine(error)) => {
+            let code = match error {
                 EngineError::Config { .. }
                 | EngineError::Profile { .. }
                 | EngineError::Format { .. } => 2,
                 _ => 1,
-            })
+            };
+            complain(&error, code)
         }
     }
 }
@@ -35,36 +47,43 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-fn run(arguments: Arguments) -> Result<(), EngineError> {
+/// Why it ends.
+enum Trouble {
+    Engine(EngineError),
+    /// Nobody gets what it prints.
+    Output(String),
+}
+
+impl From<EngineError> for Trouble {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Trouble> {
     match arguments.command {
         Command::Profiles => {
-            for (name, line, _) in bench_engine::config::PROFILES {
-                say(&format!("{name:16} {line}"));
-            }
-            Ok(())
+            let lines = bench_engine::config::PROFILES
+                .iter()
+                .map(|(name, line, _)| format!("{name:16} {line}"));
+            say(&lines.collect::<Vec<_>>().join("\n"))
         }
         Command::Faults => {
-            for kind in bench_engine::FaultKind::ALL {
-                let argument = kind
-                    .default_argument()
-                    .map(|n| format!(":{n}"))
-                    .unwrap_or_default();
-                say(&format!(
-                    "{:34} {}",
-                    format!("{}{argument}", kind.name()),
-                    kind.summary()
-                ));
-            }
-            Ok(())
+            let lines = bench_engine::FaultKind::ALL.iter().map(|kind| {
+                let argument = kind.default_argument();
+                let argument = argument.map_or_else(String::new, |n| format!(":{n}"));
+                let name = format!("{}{argument}", kind.name());
+                format!("{name:34} {}", kind.summary())
+            });
+            say(&lines.collect::<Vec<_>>().join("\n"))
         }
         Command::Serve(serve) => {
             let config = serve.config()?;
             if serve.print_config {
-                say(&toml::to_string(&config).unwrap_or_default());
-                return Ok(());
+                return say(&toml::to_string(&config).unwrap_or_default());
             }
             let server = Server::start(config)?;
-            say(&format!("{} listening on {}", server.model(), server.url()));
+            say(&format!("{} listening on {}", server.model(), server.url()))?;
             // The default action of SIGINT and SIGTERM ends the process; nothing here needs saving.
             loop {
                 std::thread::park();
@@ -73,7 +92,22 @@ fn run(arguments: Arguments) -> Result<(), EngineError> {
     }
 }
 
-fn say(line: &str) {
-    // A closed pipe is the reader's choice.
-    writeln!(std::io::stdout().lock(), "{line}").ok();
+fn say(text: &str) -> Result<(), Trouble> {
+    printed(writeln!(io::stdout().lock(), "{text}")).map_err(Trouble::Output)
+}
+
+/// A closed pipe is the reader's choice; any other error means that the text is lost.
+fn printed(written: io::Result<()>) -> Result<(), String> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn complain(why: &impl Display, code: u8) -> ExitCode {
+    // Nobody may be reading.
+    writeln!(io::stderr().lock(), "bench-engine: {why}").ok();
+    ExitCode::from(code)
 }

@@ -56,6 +56,25 @@ fn single_keys_of_a_profile_are_set_and_unknown_ones_refused() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let cases: [&[&str]; 6] = [
+        &["--help"],
+        &["--version"],
+        &["serve", "--help"],
+        &["profiles"],
+        &["faults"],
+        &["serve", "--print-config"],
+    ];
+    for args in cases {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let done = command().args(args).stdout(full.unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output"), "{said}");
+    }
+}
+
+#[test]
 fn a_child_says_where_it_listens_and_in_the_end_what_it_knew_and_is_gone() {
     let child =
         child::spawn_program(command(), &EngineConfig::profile("instant").unwrap()).unwrap();

@@ -79,7 +79,9 @@ pub fn main() -> ExitCode {
 /// Shows the help, the version, or what is wrong with the command line.
 fn usage(told: &clap::Error) -> ExitCode {
     match told.print() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => unwritten(&error),
+        Err(error) if !told.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            unwritten(&error)
+        }
         _ => ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2)),
     }
 }

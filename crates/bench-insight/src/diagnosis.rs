@@ -21,7 +21,7 @@ use crate::samples::CellSamples;
 use crate::view;
 pub(crate) use load::gap;
 use look::Look;
-pub(crate) use look::prompts_in_progress;
+pub(crate) use look::{Cover, median, prompts_in_progress};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
 

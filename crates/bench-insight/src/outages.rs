@@ -2,6 +2,7 @@
 
 use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
+use crate::diagnosis::{Cover, median};
 use crate::facts::{Outage, Stall};
 use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
@@ -28,10 +29,10 @@ impl CellSamples {
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
         let prompts = crate::diagnosis::prompts_in_progress(&self.requests, began);
-        let found = standstills(self.requests.iter(), began, 1.0);
-        let longest = found
-            .into_iter()
-            .filter(|stall| !prompts.explains(stall))
+        let streams = standstills(self.requests.iter(), began, 1.0);
+        let streams = streams.into_iter().filter(|stall| !prompts.explains(stall));
+        let longest = streams
+            .chain(silences(|| self.requests.iter(), began, &prompts, || false))
             .max_by(|a, b| a.length.total_cmp(&b.length));
         let stall = longest.map(|found| Stall {
             from: Nanos::from_f64(found.from),
@@ -118,6 +119,69 @@ pub(crate) fn standstills<'a>(
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
     stretches(edges, |streams, at_rest| {
         (at_rest >= 1.0 && at_rest >= part * streams).then_some(at_rest)
+    })
+}
+
+/// Share of the time in which all stalls of a slow start lie.
+pub(crate) const EARLY: f64 = 0.4;
+/// Share of the time, multiple of the median TTFT, and nanoseconds from which a silence counts; shorter than this it may be the machine's.
+const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
+
+/// Long stretches after the first answer in which at least two requests were under way, none of them got a token, and no prompt explains it. Where
+/// few answers stream, a server that stands still keeps its users from their first tokens. A server that starts slowly may be silent at first.
+pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
+    requests: impl Fn() -> I,
+    epoch: Stamp,
+    prompts: &Cover,
+    starts_slowly: impl FnOnce() -> bool,
+) -> Vec<Standstill> {
+    let ends = || requests().map(|request| (request.end - epoch).as_f64());
+    let whole = ends().fold(0.0, f64::max);
+    let first_end = ends().fold(f64::INFINITY, f64::min);
+    let Some(usual) = median(requests().filter_map(|request| request.ttft).collect()) else {
+        return Vec::new();
+    };
+    let (share, times, least) = LONG_SILENCE;
+    let least = (share * whole).max(times * usual).max(least);
+    let mut long = all_wait(requests(), epoch);
+    long.retain(|s| {
+        let of_prompts = prompts.within(s.from, s.from + s.length);
+        s.streams >= 2.0 && s.length >= least && of_prompts < 0.5 * s.length
+    });
+    let is_early = long
+        .last()
+        .is_some_and(|last| last.from + last.length < EARLY * whole);
+    if is_early && (long.len() > 1 || starts_slowly()) {
+        return Vec::new();
+    }
+    long.retain(|s| s.from >= first_end);
+    long
+}
+
+/// Stretches in which requests were under way and none of them got a token, with the most that were.
+fn all_wait<'a>(
+    requests: impl Iterator<Item = &'a RequestSample>,
+    epoch: Stamp,
+) -> Vec<Standstill> {
+    let ns = |at: Stamp| (at - epoch).as_f64();
+    // (when, requests in flight, of them with tokens flowing)
+    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
+    for request in requests {
+        let (sent, end) = (ns(request.start), ns(request.end));
+        edges.push((sent, 1.0, 0.0));
+        edges.push((end, -1.0, 0.0));
+        let Some(ttft) = request.ttft else { continue };
+        edges.push((sent + ttft, 0.0, 1.0));
+        edges.push((end, 0.0, -1.0));
+        for (at, length) in &request.stalls {
+            let from = ns(*at);
+            edges.push((from, 0.0, -1.0));
+            edges.push((from + length, 0.0, 1.0));
+        }
+    }
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
+    stretches(edges, |under_way, flowing| {
+        (under_way >= 1.0 && flowing < 1.0).then_some(under_way)
     })
 }
 

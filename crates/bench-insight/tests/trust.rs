@@ -859,6 +859,33 @@ fn a_server_that_goes_away_and_one_that_stands_still_are_found_with_their_times(
 }
 
 #[test]
+fn a_server_that_stops_while_everybody_waits_for_a_first_token_stands_still() {
+    // Answers of one token after 50 ms; two requests every 50 ms, and what is sent in the stop waits for its end.
+    let of = |stop: std::ops::Range<i64>| {
+        let sent = |i: i64| 50 * (i / 2);
+        let all = (0..800_i64).filter(|i| !(stop.start + 100..stop.end).contains(&sent(*i)));
+        let all = all.map(|i| {
+            let mut record = request(i.unsigned_abs(), sent(i), true, stop.clone());
+            let first = record.wire.events.first();
+            record.wire.events = EventLog::default();
+            record.wire.events.push(Event {
+                at: first.unwrap(),
+                lag: Nanos::ZERO,
+                bound: Nanos::ZERO,
+                tokens: None,
+                channel: Channel::Answer,
+            });
+            record
+        });
+        CellFacts::of(&all.collect::<Vec<_>>()).stall
+    };
+    assert_eq!(of(0..0), None);
+    let stop = of(10_001..13_000).unwrap();
+    assert!((stop.length.as_secs_f64() - 3.0).abs() < 0.1, "{stop:?}");
+    assert!((stop.from.as_secs_f64() - 10.0).abs() < 0.1, "{stop:?}");
+}
+
+#[test]
 fn a_server_that_reads_a_prompt_does_not_stand_still() {
     // Every 3 s an answer waits, after two tokens, for a prompt of 1.08 s.
     let of = |prompt: u64| {

@@ -117,7 +117,7 @@ impl BoundWalk<'_> {
 
 // All gaps of a cell: exact up to a stated number, then histograms over blocks of requests.
 
-/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. At most MEASURE.
+/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. They take a few bytes each.
 pub(crate) const EXACT: usize = 4 << 20;
 
 /// Where a request's gaps lie in the store.

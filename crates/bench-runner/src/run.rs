@@ -7,6 +7,7 @@ mod meeting;
 mod phases;
 mod preflight;
 mod prepare;
+mod reset;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -424,17 +425,19 @@ impl Run<'_> {
 
 /// Work that waits for something else than this thread's own tasks, on a thread with this name: signals and the deadline are heard meanwhile. Who
 /// does not wait for it leaves it to itself.
-async fn aside<T: Send + 'static>(
-    name: &str,
+fn aside<T: Send + 'static>(
+    name: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RunError> {
+) -> impl Future<Output = Result<T, RunError>> {
     let (say, done) = tokio::sync::oneshot::channel();
-    std::thread::Builder::new()
+    let started = std::thread::Builder::new()
         .name(name.to_owned())
         // nobody listens any more where the program is to end
-        .spawn(move || drop(say.send(work())))
-        .map_err(RunError::Thread)?;
-    done.await.map_err(|_| RunError::AsideGone(name.to_owned()))
+        .spawn(move || drop(say.send(work())));
+    async move {
+        started.map_err(RunError::Thread)?;
+        done.await.map_err(|_| RunError::AsideGone(name.to_owned()))
+    }
 }
 
 /// The wall clock: read once when a run starts, and to start shards together.

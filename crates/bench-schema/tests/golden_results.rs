@@ -79,6 +79,19 @@ fn a_run_of_version_one_two_loads_with_what_the_server_told_of_itself() {
 }
 
 #[test]
+fn a_recovered_run_of_version_two_two_loads_without_the_hash_of_its_plans() {
+    let text = golden("v2.2/run.json");
+    let run = RunRecord::from_json(&text).unwrap();
+    assert_eq!((run.schema.major, run.schema.minor), (2, 2));
+    assert!(!run.complete && run.cells.len() == 2);
+    for cell in &run.cells {
+        assert!(cell.counts.add_up());
+        assert_eq!((cell.counts.completed, &cell.plan.hash), (4, &None));
+    }
+    assert_eq!(run.to_json().unwrap(), text);
+}
+
+#[test]
 fn requests_and_readings_of_version_one_load_and_are_written_the_same_again() {
     for line in golden("v1/requests.jsonl").lines() {
         let record: RequestRecord = serde_json::from_str(line).unwrap();

@@ -426,7 +426,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / n as f64)
 }
 
-pub(super) fn median(values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
     quantile(values, 0.5)
 }
 
@@ -498,7 +498,7 @@ impl Cover {
     }
 
     /// Its length within a stretch of time.
-    pub(super) fn within(&self, from: f64, to: f64) -> f64 {
+    pub(crate) fn within(&self, from: f64, to: f64) -> f64 {
         (self.until(to) - self.until(from)).max(0.0)
     }
 }

@@ -8,7 +8,7 @@ use super::load::gap;
 use super::look::{Cover, Look, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
-use crate::outages::{Standstill, standstills, stretches};
+use crate::outages::{EARLY, Standstill, silences, standstills};
 use crate::signals::derived;
 use crate::view;
 
@@ -288,8 +288,6 @@ fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
 const STANDS_OUT: f64 = 2.5;
 /// Share of the time over which stalls that come again and again are spread.
 const MOST: f64 = 0.4;
-/// Share of the time in which all stalls of a slow start lie.
-const EARLY: f64 = 0.4;
 
 /// All streams stop together: again and again, or once or twice.
 pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
@@ -374,63 +372,19 @@ fn several(n: usize) -> Option<f64> {
     (n > 1).then_some(n as f64)
 }
 
-/// Share of the time, and multiple of the median TTFT, from which a silence counts; shorter than this it may be the machine's.
-const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
-
-/// Requests under way, and for a long time no token for anybody, that no prompt explains: where few answers stream, a server that
-/// stands still keeps its users from their first tokens.
+/// All requests wait for a token, and none comes: a server that stands still while few answers stream.
 pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
-    let whole = look.whole();
-    let began = look
-        .seen
-        .iter()
-        .map(|s| s.end)
-        .fold(f64::INFINITY, f64::min);
-    let usual = median(look.seen.iter().filter_map(|s| s.request.ttft).collect())?;
-    let prompts = look.prefilling();
-    let (share, times, least) = LONG_SILENCE;
-    let long: Vec<Standstill> = silences(look)
-        .into_iter()
-        .filter(|s| s.streams >= 2.0)
-        .filter(|s| prompts.within(s.from, s.from + s.length) < 0.5 * s.length)
-        .filter(|s| s.length >= (share * whole).max(times * usual).max(least))
-        .collect();
-    // Several at the beginning and none later are a slow start too.
-    let final_one = long.last()?;
-    let at_start = || long.len() > 1 || slow_start(&look.slowness()).is_some();
-    if final_one.from + final_one.length < EARLY * whole && at_start() {
-        return None;
-    }
-    let under_way = long.iter().filter(|s| s.from >= began);
-    let longest = under_way.max_by(|a, b| a.length.total_cmp(&b.length))?;
-    Draft::in_cell(Cause::Frozen, lost_in(look, &[*longest]), look.cell)
+    let requests = || look.seen.iter().map(|seen| seen.request);
+    let starts_slowly = || slow_start(&look.slowness()).is_some();
+    let found = silences(requests, look.epoch, look.prefilling(), starts_slowly);
+    let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
+    Draft::in_cell(Cause::Frozen, lost_in(look, &found), look.cell)
+        .because(Known::Stalls, several(found.len()))
         .because(Known::StallLength, longest.length)
-        .because(Known::At, longest.from)
+        .because(Known::At, found.first()?.from)
         .because(Known::InFlight, longest.streams)
         .refuted_by(Experiment::AgainWithLog)
         .done()
-}
-
-/// Stretches in which requests were under way and none of them got a token, with the most that were.
-fn silences(look: &Look<'_>) -> Vec<Standstill> {
-    // (when, requests in flight, of them with tokens flowing)
-    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
-    for seen in &look.seen {
-        edges.push((seen.sent, 1.0, 0.0));
-        edges.push((seen.end, -1.0, 0.0));
-        let Some(first) = seen.first else { continue };
-        edges.push((first, 0.0, 1.0));
-        edges.push((seen.end, 0.0, -1.0));
-        for (at, length) in &seen.request.stalls {
-            let from = look.ns(*at);
-            edges.push((from, 0.0, -1.0));
-            edges.push((from + length, 0.0, 1.0));
-        }
-    }
-    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
-    stretches(edges, |under_way, flowing| {
-        (under_way >= 1.0 && flowing < 1.0).then_some(under_way)
-    })
 }
 
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.

@@ -1,7 +1,5 @@
 //! The cells, one after another: repeats of warm-up and measurement, aggregates.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,12 +7,11 @@ use std::time::Duration;
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
-use super::{Run, aside};
-use crate::config::{Amount, Concurrency, Reset};
+use super::{Run, reset};
+use crate::config::{Amount, Concurrency};
 use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::meet::{Meeting, Place, Step};
@@ -90,37 +87,6 @@ impl Sums {
         self.hash += hash;
         self.starved += phase.counts.starved();
     }
-}
-
-/// Time limit of a reset by a page.
-const RESET: Duration = Duration::from_mins(1);
-/// Time limit of a reset by a command, which may start a server.
-const RESET_COMMAND: Duration = Duration::from_mins(10);
-/// Maximum size of the response to a reset, in bytes.
-const MOST_OF_RESET: usize = 1 << 20;
-
-/// A command that resets a server, in a process group of its own.
-fn start_reset(line: &str, url: &str) -> Result<Child, String> {
-    let words = shlex::split(&line.replace("{url}", url)).unwrap_or_default();
-    let (program, arguments) = words.split_first().ok_or("it is empty")?;
-    let mut command = Command::new(program);
-    let command = command.args(arguments).process_group(0);
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command.stderr(Stdio::piped()).spawn();
-    child.map_err(|error| format!("`{program}`: {error}"))
-}
-
-/// What the command printed, if it failed.
-fn reset_ended(child: Child, line: &str) -> Result<(), String> {
-    let done = child
-        .wait_with_output()
-        .map_err(|error| error.to_string())?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.lines().next_back().unwrap_or_default();
-    Err(format!("`{line}` ended with {}: {last}", done.status))
 }
 
 /// Whether its server was dead before anything of it was measured.
@@ -258,53 +224,17 @@ impl Run<'_> {
             return Ok(());
         };
         for url in &self.urls {
-            let url = url.trim_end_matches('/');
-            let done = match reset {
-                Reset::Post(page) => {
-                    self.reset_by_page(page.expose().replace("{url}", url))
-                        .await
-                }
-                Reset::Command(line) => match start_reset(line, url) {
-                    Ok(child) => self.reset_by_command(child, line.clone()).await,
-                    Err(error) => Ok(Err(error)),
-                },
+            let fetcher = self.server.fetcher.clone();
+            let done = tokio::select! {
+                done = reset::carry_out(reset, url.trim_end_matches('/'), fetcher) => done,
+                () = self.stop.reached(Ending::Draining) => return Ok(()),
             };
-            done?.map_err(|what| RunError::Server {
+            done.map_err(|what| RunError::Server {
                 what: format!("--reset failed before {}: {what}", cell.label),
                 help: "try it by hand; {url} stands for the server's address".to_owned(),
             })?;
         }
         Ok(())
-    }
-
-    async fn reset_by_page(&self, page: String) -> Result<Result<(), String>, RunError> {
-        let Some(fetcher) = self.server.fetcher.clone() else {
-            return Ok(Err("no HTTP client is available".to_owned()));
-        };
-        let post = move || fetcher.post(&page, RESET, MOST_OF_RESET).map(drop);
-        tokio::select! {
-            done = aside("reset", post) => done,
-            () = self.stop.reached(Ending::Draining) => Ok(Ok(())),
-        }
-    }
-
-    /// Waits for the command, and ends its process group when the run is to end first or the time is up.
-    async fn reset_by_command(
-        &self,
-        child: Child,
-        line: String,
-    ) -> Result<Result<(), String>, RunError> {
-        let group = Pid::from_child(&child);
-        let ended = tokio::select! {
-            done = aside("reset", move || reset_ended(child, &line)) => return done,
-            () = self.stop.reached(Ending::Draining) => Ok(()),
-            () = tokio::time::sleep(RESET_COMMAND) => {
-                Err(format!("the command was still running after {} s", RESET_COMMAND.as_secs()))
-            }
-        };
-        // an error means that it has already ended
-        let _gone = kill_process_group(group, Signal::KILL);
-        Ok(ended)
     }
 
     async fn cool_down(&self) {
