@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::arguments::Merge;
 use crate::error::CommandError;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{Extents, RunFolder};
 use crate::{Done, files, journal, render};
 
 pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
@@ -59,6 +59,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     let record = blank(&first.record, shards, clocks);
     let mut spans = journals::Spans::default();
     let mut seen = Seen::default();
+    let mut extents = Extents::default();
     let requests = journals::requests(shards, clocks, out, |shard, request| {
         if !seen.insert(request) {
             return Err(CommandError::Twice {
@@ -70,6 +71,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
             });
         }
         spans.add(shard, request);
+        extents.add(request);
         Ok(())
     })?;
     let readings = journals::readings(shards, clocks, out)?;
@@ -77,10 +79,10 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     notes.extend(requests.notes);
     notes.extend(readings.notes);
     let mut merged = RunFolder::of(out, record, notes);
-    let done = merged.cells_again()?;
+    let done = merged.cells_again(Some(extents))?;
     conclude_run(&mut merged.record, done.evidence)?;
     merged.record.journal = vec![requests.part, readings.part];
-    distrust(&mut merged.record, &spans, shards.len());
+    distrust(&mut merged.record, &spans, shards);
     distrust_clocks(&mut merged.record, &spans, clocks);
     merged.record.trust.add(told(shards));
     let unread: Vec<String> = requests.unread.into_iter().chain(readings.unread).collect();
@@ -145,7 +147,8 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
         }
         cell.plan.hash = plan_hash(&same);
         cell.plan.requests = same.iter().map(|cell| cell.plan.requests).sum();
-        cell.client = clients(&same.iter().map(|cell| &cell.client).collect::<Vec<_>>());
+        cell.client =
+            ClientRecord::of_all(&same.iter().map(|cell| &cell.client).collect::<Vec<_>>());
         cell.hardware = None;
     }
     run
@@ -171,27 +174,6 @@ fn together(texts: impl Iterator<Item = Option<String>>) -> Option<String> {
     (!all.is_empty()).then(|| all.join("+"))
 }
 
-/// Costs add up; of shares the worst counts.
-fn clients(all: &[&ClientRecord]) -> ClientRecord {
-    let worst = |field: fn(&ClientRecord) -> Option<f64>| {
-        all.iter()
-            .filter_map(|client| field(client))
-            .reduce(f64::max)
-    };
-    ClientRecord {
-        cpu_seconds: all.iter().map(|client| client.cpu_seconds).sum(),
-        busiest_worker: worst(|client| client.busiest_worker),
-        run_queue_wait: worst(|client| client.run_queue_wait),
-        workers: all.iter().map(|client| client.workers).sum(),
-        cap_hits: all.iter().map(|client| client.cap_hits).sum(),
-        clock_step: all
-            .iter()
-            .filter_map(|client| client.clock_step)
-            .max_by_key(|step| step.get().abs()),
-        ..ClientRecord::default()
-    }
-}
-
 /// What the shards say against themselves that their records do not tell, each thing once, by the first that says it.
 fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
     let mut told: Vec<TrustReason> = Vec::new();
@@ -213,9 +195,24 @@ fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
 }
 
 /// Cells that the shards did not measure at the same time are not one load.
-fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
-    let apart = spans.overlaps(shards).into_iter();
-    let apart = apart.filter(|(_, overlap)| *overlap < journals::FULL);
+fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder]) {
+    // a search begins with fewer requests in flight than there are shards: some had none to send
+    let sends = |cell: &str| {
+        let is_idle = |shard: &&RunFolder| {
+            let own = shard.record.cell(cell).map(|cell| &cell.load);
+            matches!(own, Some(Load::Closed { concurrency: 0, .. }))
+        };
+        shards.iter().filter(|shard| !is_idle(shard)).count()
+    };
+    let apart = spans.overlaps(sends).into_iter();
+    // stages of a search are short on purpose: that their last requests end apart is no wonder
+    let is_search = run.analysis.capacity.is_some();
+    let least = if is_search {
+        journals::HALF
+    } else {
+        journals::FULL
+    };
+    let apart = apart.filter(|(_, overlap)| *overlap < least);
     run.trust.add(apart.map(|(cell, overlap)| {
         let verdict = if overlap < journals::HALF {
             TrustVerdict::Untrusted
@@ -229,7 +226,7 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
             next: Some(next.to_owned()),
             cell: Some(cell),
             measured: Some(overlap),
-            threshold: Some(journals::FULL),
+            threshold: Some(least),
             ..TrustReason::new("shards_apart", verdict, message)
         }
     }));

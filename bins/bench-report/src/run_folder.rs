@@ -23,8 +23,28 @@ pub(crate) struct Reads {
     pub(crate) damaged_ok: bool,
 }
 
-/// When each cell was.
-type Spans = BTreeMap<String, (Stamp, Stamp)>;
+/// How many records each cell has, its first due and its last end.
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    records: BTreeMap<String, u64>,
+    spans: BTreeMap<String, (Stamp, Stamp)>,
+}
+
+impl Extents {
+    pub(crate) fn add(&mut self, record: &RequestRecord) {
+        let (from, to) = (record.due, record.last_instant());
+        if let (Some(records), Some(span)) = (
+            self.records.get_mut(&record.cell),
+            self.spans.get_mut(&record.cell),
+        ) {
+            *records += 1;
+            *span = (span.0.min(from), span.1.max(to));
+        } else {
+            self.records.insert(record.cell.clone(), 1);
+            self.spans.insert(record.cell.clone(), (from, to));
+        }
+    }
+}
 
 /// A run and where it lies.
 #[derive(Debug)]
@@ -224,7 +244,7 @@ impl RunFolder {
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
     pub(crate) fn recover(&mut self) -> Result<(), CommandError> {
-        let done = self.cells_again()?;
+        let done = self.cells_again(None)?;
         let run = &mut self.record;
         if !run.complete {
             run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
@@ -235,14 +255,18 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Makes every cell again from the records that are whole.
-    pub(crate) fn cells_again(&mut self) -> Result<Concluded, CommandError> {
+    /// Makes every cell again from the records that are whole, whose extents may be known already.
+    pub(crate) fn cells_again(
+        &mut self,
+        extents: Option<Extents>,
+    ) -> Result<Concluded, CommandError> {
         self.needs_requests()?;
         let mut records = std::mem::take(&mut self.records);
         let mut spans = BTreeMap::new();
         if self.record.host.facts.contains_key("shards") {
             // their cells overlap
-            (records, spans) = self.extents()?;
+            let known = extents.map_or_else(|| self.extents(), Ok)?;
+            (records, spans) = (known.records, known.spans);
         }
         let conclusion = Conclusion::new(&self.record)?.expecting(records);
         let mut conclusion = conclusion.within(spans);
@@ -323,17 +347,13 @@ impl RunFolder {
         })
     }
 
-    /// How many records each cell has, its first due and its last end.
-    fn extents(&self) -> Result<(BTreeMap<String, u64>, Spans), CommandError> {
-        let (mut counts, mut spans) = (BTreeMap::new(), Spans::new());
+    fn extents(&self) -> Result<Extents, CommandError> {
+        let mut extents = Extents::default();
         let mut lines = self.requests();
         while let Some(record) = lines.next()? {
-            let (from, to) = (record.due, record.last_instant());
-            let span = spans.entry(record.cell.clone()).or_insert((from, to));
-            *span = (span.0.min(from), span.1.max(to));
-            *counts.entry(record.cell).or_insert(0) += 1;
+            extents.add(&record);
         }
-        Ok((counts, spans))
+        Ok(extents)
     }
 
     /// Its single requests, cell by cell; none where there is no journal.

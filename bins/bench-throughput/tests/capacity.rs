@@ -144,7 +144,7 @@ fn what_does_not_go_with_a_search_is_refused_by_name() -> Result {
         ("requests", &["--requests", "3"]),
         ("duration", &["--duration", "3s"]),
         ("repeat", &["--repeat", "3"]),
-        ("shard", &["--shard", "0/2"]),
+        ("meet", &["--shard", "0/2"]),
         ("versus", &["--versus", "http://127.0.0.1:8"]),
         ("in_flight_cap", &["--in-flight-cap", "3"]),
         ("precision", &["--precision", "p99:ttft=5%"]),

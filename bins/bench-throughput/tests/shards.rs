@@ -1,13 +1,13 @@
 //! Shards that meet: they ask what one program asks, refuse to differ, and go on without one that is lost.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Entry, Server};
-use bench_schema::{Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
+use bench_schema::{CellRecord, Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Killed, Result, bench, lines, quick, records, stderr, stored};
@@ -24,18 +24,22 @@ const ASKED: [&str; 6] = [
 
 /// Shard `index` of [`SHARDS`] that meets the others, with these arguments too.
 fn shard(server: &Server, index: usize, at: &str, run: &Path, more: &[&str]) -> Result<Child> {
+    Ok(command(server, index, at, run, more).spawn()?)
+}
+
+fn command(server: &Server, index: usize, at: &str, run: &Path, more: &[&str]) -> Command {
     let (url, shard) = (server.url(), format!("{index}/{SHARDS}"));
     let args = ["--url", &url, "--shard", &shard, "--meet", at, "--quiet"];
-    let child = bench(&args)
+    let mut command = bench(&args);
+    command
         .args(ASKED)
         .args(more)
         .arg("--out")
         .arg(run)
         .env("BENCH_MEET_TOKEN", "a token of the tests")
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    Ok(child)
+        .stderr(Stdio::piped());
+    command
 }
 
 /// An address that was free a moment ago.
@@ -240,6 +244,99 @@ fn a_shard_that_would_ask_something_else_is_refused_before_any_load() -> Result 
         assert!(!run.exists(), "nothing was measured");
     }
     assert_eq!(seen(server), []);
+    Ok(())
+}
+
+/// Another build of the same version: the file differs, what it says of itself does not.
+#[test]
+fn a_shard_of_another_build_is_refused_before_any_load() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = quick(EngineConfig::default())?;
+    let program = folder.path().join("bench-throughput");
+    std::fs::copy(env!("CARGO_BIN_EXE_bench-throughput"), &program)?;
+    let file = std::fs::OpenOptions::new().append(true).open(&program);
+    file?.write_all(b"another build")?;
+    let at = free_address()?;
+    let args = ["--concurrency", "3", "--requests", "30"];
+    let started: Result<Vec<Child>> = (0..SHARDS)
+        .map(|index| {
+            let run = folder.path().join(format!("shard-{index}"));
+            let shard = command(&server, index, &at, &run, &args);
+            let built = if index == 2 {
+                program.as_os_str()
+            } else {
+                shard.get_program()
+            };
+            let child = Command::new(built)
+                .args(shard.get_args())
+                .env("BENCH_MEET_TOKEN", "a token of the tests")
+                .stderr(Stdio::piped())
+                .spawn()?;
+            Ok(child)
+        })
+        .collect();
+    for child in started? {
+        let output = child.wait_with_output()?;
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("the program file is SHA-256 "), "{said}");
+    }
+    assert_eq!(seen(server), []);
+    Ok(())
+}
+
+/// Two slots of 20 ms serve at most 100 requests/s, whatever the machine does beside it.
+#[test]
+fn a_search_chooses_the_same_stages_in_all_shards_by_the_requests_of_all() -> Result {
+    for load in ["", "--closed"] {
+        let folder = tempfile::tempdir()?;
+        let fixed = Fixed {
+            ttft_ms: 20.0,
+            itl_ms: 1.0,
+            jitter: 0.0,
+            max_num_seqs: Some(2),
+            ..Fixed::default()
+        };
+        let server = Server::start(EngineConfig {
+            engine: EngineKind::Fixed(fixed),
+            ..EngineConfig::default()
+        })?;
+        let shards = all(&server, folder.path(), |_| {
+            let asked = [
+                "--find-capacity",
+                "--slo",
+                "p90:e2e=400ms",
+                "--budget",
+                "300",
+            ];
+            let load = [load].into_iter().filter(|load| !load.is_empty());
+            asked.into_iter().chain(load).collect()
+        })?;
+        let found: Result<Vec<_>> = shards.iter().map(|(run, _)| stored(run)).collect();
+        let found = found?;
+        let stages = |run: &RunRecord| -> Vec<_> {
+            let cells = run.cells.iter();
+            let design = |cell: &CellRecord| (cell.id.clone(), cell.stop.clone());
+            cells.map(design).collect()
+        };
+        for (shard, (_, output)) in found.iter().zip(&shards) {
+            came_to_the_end(output);
+            assert_eq!(stages(shard), stages(&found[0]), "{}", stderr(output));
+            let part = shard.analysis.capacity.as_ref().ok_or("no capacity")?;
+            assert_eq!((part.value, part.low, part.high), (None, None, None));
+            assert!(part.why.as_ref().is_some_and(|why| why.contains("merge")));
+        }
+        assert!(found[0].cells.len() >= 3, "{}", stderr(&shards[0].1));
+        let sent = |cell: &CellRecord| cell.counts.planned + cell.counts.warmup;
+        let all: u64 = found.iter().flat_map(|run| &run.cells).map(sent).sum();
+        assert!(all <= 300, "{all} requests are more than the budget");
+        for at in 0..found[0].cells.len() {
+            let of_this = found.iter().map(|run| &run.cells[at]);
+            let planned: u64 = of_this.map(|cell| cell.counts.planned).sum();
+            let asked = found[0].cells[at].stop.requests;
+            assert!(Some(planned) <= asked, "{planned} of {asked:?}");
+        }
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use serde_json::Value;
 
@@ -27,10 +28,14 @@ fn free_address() -> String {
 
 /// Both shards of a load of 30 requests that meet, by the programs in the folder, one after the other.
 fn both(folder: &Path) -> Vec<Output> {
-    let server = Server::start(EngineConfig::default()).unwrap();
+    let load = ["--concurrency", "4", "--requests", "30", "--warmup", "0"];
+    both_of(folder, EngineConfig::default(), &load)
+}
+
+fn both_of(folder: &Path, server: EngineConfig, load: &[&str]) -> Vec<Output> {
+    let server = Server::start(server).unwrap();
     let at = free_address();
     let shard = |index: usize| -> Child {
-        let load = ["--concurrency", "4", "--requests", "30", "--warmup", "0"];
         let sizes = ["--output-tokens", "2", "--dataset", "random"];
         let shown = ["--output", "json", "--no-html", "--server-metrics", "none"];
         Command::new(folder.join("bench-throughput"))
@@ -96,4 +101,49 @@ fn without_the_program_that_merges_each_shows_its_own_and_shard_0_says_what_to_d
     assert!(said.contains("2 of 2 shards finished"), "{said}");
     assert!(said.contains("bench-report merge "), "{said}");
     assert_eq!(planned(&shards[0]) + planned(&shards[1]), 30);
+}
+
+/// Two slots of 21 ms: nobody serves more than 96 requests/s of it, and 2 in flight is where it is full.
+#[test]
+fn what_a_search_of_two_shards_found_is_that_of_all_their_requests() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    programs(folder.path(), &["bench-throughput", "bench-report"]);
+    let fixed = Fixed {
+        ttft_ms: 20.0,
+        itl_ms: 1.0,
+        jitter: 0.0,
+        max_num_seqs: Some(2),
+        ..Fixed::default()
+    };
+    let server = EngineConfig {
+        engine: EngineKind::Fixed(fixed),
+        ..EngineConfig::default()
+    };
+    let asked = [
+        "--find-capacity",
+        "--slo",
+        "p90:e2e=400ms",
+        "--budget",
+        "400",
+    ];
+    let shards = both_of(folder.path(), server, &asked);
+    let said = text(&shards[0].stderr);
+    assert!(matches!(shards[0].status.code(), Some(0 | 3)), "{said}");
+    let shown: Value = serde_json::from_slice(&shards[0].stdout).unwrap();
+    let found = &shown["analysis"]["capacity"];
+    // on a machine that is too busy to offer a load it says that instead
+    let ended = found["stopped"].as_str().unwrap();
+    assert!(matches!(ended, "budget" | "client_limit"), "{found}");
+    assert!(found["requests"].as_u64().unwrap() <= 400, "{found}");
+    assert!(
+        found["low"].as_f64().is_none_or(|low| low < 110.0),
+        "{found}"
+    );
+    // the first requests are one at a time, which one of the two sends: no reason to doubt it
+    let reasons = shown["trust"]["reasons"].as_array().unwrap().iter();
+    let mut alone = reasons.filter(|reason| reason["cell"] == "alone");
+    assert!(
+        !alone.any(|reason| reason["code"] == "shards_apart"),
+        "{shown}"
+    );
 }

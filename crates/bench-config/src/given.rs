@@ -402,9 +402,13 @@ impl Given {
         for (keys, wrong) in NOT_SEARCHED {
             self.exclude("find_capacity", keys, wrong);
         }
-        let help = Some("search from one machine, or measure given rates with `shard`");
-        let wrong = "a search cannot be split into shards: they would choose different loads";
-        self.refuse(&["shard"], wrong, help);
+        if self.settings.client.part().1 > 1 && !self.has("meet") {
+            let help = "add `meet`, so that shard 0 chooses the loads for all of them";
+            let wrong = "shards that do not meet would search for different loads";
+            self.complain("find_capacity", wrong, Some(help));
+        }
+        let wrong = "a search chooses the load of all shards together";
+        self.refuse(&["per_shard"], wrong, Some("remove it"));
         if carries_its_rate(&self.settings.load.arrival) {
             let help = Some("write poisson, constant or gamma:COV");
             let wrong = "this arrival process sets its own rate, but a search chooses the rate";

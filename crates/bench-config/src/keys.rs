@@ -38,9 +38,6 @@ const ONLY: &[(&[Benchmark], &[&str])] = &[
             "requests",
             "duration",
             "precision",
-            "shard",
-            "per_shard",
-            "meet",
         ],
     ),
 ];

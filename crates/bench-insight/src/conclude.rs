@@ -34,6 +34,8 @@ pub struct CellConclusion {
     facts: FactKeeper,
     stop: StopRule,
     search: Option<SearchAsked>,
+    /// Whether it is a stage of a search, or what one begins with.
+    is_stage: bool,
     measured: usize,
     workers: u32,
     span: Option<(Stamp, Stamp)>,
@@ -62,6 +64,7 @@ impl CellConclusion {
         }
         Self {
             stop,
+            is_stage: asked.search.is_some(),
             search: searched,
             accumulator: CellAccumulator::new(CellContext {
                 slos,
@@ -128,10 +131,20 @@ impl CellConclusion {
         self.span.is_none()
     }
 
-    /// What the rules of `--precision` look at in a request that was added last, for whoever decides on those of all shards.
-    pub fn ended(&self, last: &RequestRecord) -> EndedRequest {
+    /// What the rules of `--precision`, or a search, look at in a request that was added last, for whoever decides on those of all shards. Nothing where nobody looks
+    /// at it: a warm-up counts only for what a search may spend.
+    pub fn ended(&self, last: &RequestRecord) -> Option<EndedRequest> {
+        if last.phase == Phase::Warmup && !self.is_stage {
+            return None;
+        }
         let value = |metric| self.accumulator.latest(metric);
-        EndedRequest::of(last.last_instant(), &self.stop, value)
+        let mut ended = EndedRequest::of(last.last_instant(), &self.stop, value);
+        ended.record = self.is_stage.then(|| {
+            let mut record = Box::new(last.clone());
+            record.wire.text = None;
+            record
+        });
+        Some(ended)
     }
 
     /// Writes everything that follows into the cell's record; `before` are the cells that ran earlier. What only a running program knows
@@ -200,8 +213,13 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         samples.push(of.samples);
     }
     run.analysis = crate::analyse_run(run, &samples);
-    run.analysis.capacity =
-        (asked.search).map(|search| search.found(&asked.all_slos(), &run.cells));
+    run.analysis.capacity = asked.search.map(|search| {
+        if is_part(run) {
+            search.of_part()
+        } else {
+            search.found(&asked.all_slos(), &run.cells)
+        }
+    });
     run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
     let quantiles = asked::quantiles(run);
     let facts = TrustFacts {
@@ -238,6 +256,13 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
     }
     Ok(())
+}
+
+/// Whether this is one shard's part of a load; a merged run no longer says which.
+fn is_part(run: &RunRecord) -> bool {
+    let shard = run.config.get("shard").and_then(serde_json::Value::as_str);
+    let count = shard.and_then(|shard| shard.split_once('/')?.1.trim().parse::<u32>().ok());
+    count.is_some_and(|count| count > 1)
 }
 
 /// Whether prompts share their beginnings, or repeat, on purpose.

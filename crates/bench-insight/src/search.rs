@@ -10,6 +10,7 @@ use bench_schema::{
     CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, SearchEnd, Slo,
     SloOutcome, Trust, Unit,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::text;
 use crate::trust;
@@ -37,7 +38,8 @@ impl Default for SearchAsked {
 }
 
 /// The stage to carry out next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NextStage {
     /// One request at a time, so many of them: a search for a rate begins with what that suggests.
     Alone(u64),
@@ -59,6 +61,7 @@ const CONCURRENCY: &str = "concurrency";
 const RATE: &str = "rate";
 /// Requests one at a time that tell where to begin.
 const ALONE: u64 = 5;
+const OF_A_PART: &str = "this is one shard's part of the search; merge the results of all shards with `bench-report merge`";
 const NO_BEGINNING: &str = "the first requests, sent one at a time, all failed, so the search has no starting point; see the failures";
 /// Stages near a crossing before it is told.
 const ENOUGH: usize = 2;
@@ -149,6 +152,24 @@ impl SearchAsked {
             left_out: self.left_out(cells),
             requests: stages.iter().map(|stage| stage.cost).sum(),
             seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        }
+    }
+
+    /// What one shard's part of the stages comes to: nothing, since its requests alone say nothing of the whole load.
+    pub fn of_part(&self) -> CapacityRecord {
+        CapacityRecord {
+            factor: self.factor().to_owned(),
+            stopped: SearchEnd::Ended,
+            why: Some(OF_A_PART.to_owned()),
+            value: None,
+            low: None,
+            high: None,
+            precision: self.precision,
+            binding: None,
+            objectives: Vec::new(),
+            left_out: BTreeMap::new(),
+            requests: 0,
+            seconds: 0.0,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Shards of one load that agree on what they are, and begin each phase together. No request and no token passes here.
 //!
 //! Shard 0 listens, the others call. Before any load there is a roll call: each tells what it is about to do, and who differs is refused by name. Then they meet before
-//! each phase and after each measurement. Meanwhile nobody speaks, unless `--precision` is to end the cell: then each tells shard 0 ten times a second what its requests
-//! came to, and is told whether all of them are enough.
+//! each phase and after each measurement. Meanwhile nobody speaks, unless `--precision` is to end the cell or a search judges it: then each tells shard 0 ten times a
+//! second what its requests came to, and is told whether all of them are enough. Shard 0 chooses the stages of a search.
 //!
 //! A meeting is a *place* in the run, and places have an order: who has left one out (its cell was ended early) is not waited for there.
 
@@ -16,8 +16,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench_client::Clock;
-use bench_insight::EndedRequest;
-use bench_schema::{CellRecord, ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict};
+use bench_insight::{Asked, EndedRequest, NextStage};
+use bench_schema::{
+    CellRecord, ClientRecord, ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict,
+};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
@@ -81,6 +83,10 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
+    /// Before the stage of a search: what the clients have to say of the one before.
+    Told,
+    /// Shard 0 has chosen it.
+    Chosen,
     /// Before a warm-up that drains.
     WarmUp,
     /// Before the measurement.
@@ -147,12 +153,16 @@ enum Message {
         at: Place,
         bound: Nanos,
         folder: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<Box<ClientRecord>>,
     },
-    /// It begins then, on shard 0's clock; these are lost. Whether the cell has come to its end by the requests of all shards.
+    /// It begins then, on shard 0's clock; these are lost. Whether the cell has come to its end by the requests of all shards, and the stage that a search has next.
     Go {
         start: Stamp,
         lost: Vec<u32>,
         enough: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stage: Option<NextStage>,
     },
     /// What these requests of a cell came to, on shard 0's clock.
     Ended { cell: u32, ended: Vec<EndedRequest> },
@@ -176,6 +186,17 @@ pub(crate) struct Meeting {
     lost: BTreeMap<u32, Place>,
     /// Where results lie: this shard's, and those that shard 0 heard of.
     folders: BTreeMap<u32, String>,
+    search: Stages,
+}
+
+/// The stages of a search: of shard 0 those so far, as all shards measured them.
+#[derive(Default)]
+struct Stages {
+    cells: Vec<CellRecord>,
+    /// Of the last of them what the clients say, this shard's and those that shard 0 heard.
+    client: Option<ClientRecord>,
+    others: Vec<ClientRecord>,
+    next: Option<NextStage>,
 }
 
 enum Part {
@@ -198,6 +219,7 @@ struct Ready {
     at: Place,
     bound: Nanos,
     folder: Option<String>,
+    client: Option<Box<ClientRecord>>,
 }
 
 impl Meeting {
@@ -231,6 +253,7 @@ impl Meeting {
             before: Place::START,
             lost: BTreeMap::new(),
             folders: BTreeMap::new(),
+            search: Stages::default(),
         };
         meeting.at(Place::START).await;
         meeting
@@ -241,16 +264,43 @@ impl Meeting {
         self.folders.insert(self.index, folder);
     }
 
-    /// A cell begins, the one at this place of all: where it has a rule of `--precision`, the requests of all shards decide, and `enough` is set then. What is put into
-    /// what this returns is told to shard 0.
+    /// A cell of all shards begins, the one at this place of all: where it has a rule of `--precision`, or a search judges it, the requests of all shards decide, and
+    /// `enough` is set then. What is put into what this returns is told to shard 0.
     pub(crate) fn pool(
         &mut self,
-        cell: &CellRecord,
+        of: (&CellRecord, &Asked),
         at: usize,
         enough: &Arc<AtomicBool>,
     ) -> Option<Ended> {
-        self.pooled = Pooled::of(cell, (at, self.index), enough);
+        self.pooled = Pooled::of(of, (at, self.index), enough);
         self.pooled.own()
+    }
+
+    /// Agree on the stage of a search that is next, the one at this place of all; `client` is what this shard's says of the one before. Shard 0 chooses it by the stages
+    /// so far, as all shards measured them. Nothing where the search is over, and where a shard is lost or has left the search: its part of the load would be missing.
+    pub(crate) async fn next_stage(
+        &mut self,
+        at: usize,
+        client: Option<&ClientRecord>,
+        choose: impl FnOnce(&[CellRecord]) -> Option<NextStage>,
+    ) -> Option<NextStage> {
+        self.search.client = client.cloned();
+        self.search.others.clear();
+        self.search.next = None;
+        self.at(Place::of(at, 0, Step::Told)).await?;
+        if self.index == 0 {
+            let clients: Vec<_> = client.into_iter().chain(&self.search.others).collect();
+            let is_whole = at == 0 || clients.len() == self.count as usize;
+            let stage = std::mem::take(&mut self.pooled);
+            let stage = stage.into_stage(&clients, &self.search.cells);
+            self.search.cells.extend(stage);
+            let goes_on = is_whole && self.lost.is_empty();
+            let next = choose(&self.search.cells).filter(|_| goes_on);
+            self.search.next = next.and_then(|next| as_heard(&next));
+        }
+        self.search.client = None;
+        self.at(Place::of(at, 0, Step::Chosen)).await?;
+        self.search.next.filter(|_| self.lost.is_empty())
     }
 
     /// Tell of ended requests, and hear of those of the others, until this is dropped; where nothing is pooled, say nothing. `over` is the next meeting.
@@ -301,17 +351,23 @@ impl Meeting {
     async fn wait(&mut self, place: Place) -> Option<Stamp> {
         let heard = match &mut self.part {
             Part::First(others) => {
-                call_together(others, place, (self.clock.as_ref(), &self.pooled)).await
+                let tools = (self.clock.as_ref(), &self.pooled, self.search.next);
+                call_together(others, place, tools).await
             }
             Part::Other(link) => {
-                let folder = self.folders.get(&self.index).cloned();
+                let ready = Ready {
+                    at: place,
+                    bound: Nanos::ZERO,
+                    folder: self.folders.get(&self.index).cloned(),
+                    client: self.search.client.clone().map(Box::new),
+                };
                 let offset = self.met.last().map_or(Nanos::ZERO, |met| met.offset);
                 let link_to_first = link.as_mut()?;
                 let asked = async {
                     while self.pooled.has_untold() {
                         link_to_first.send(&self.pooled.message(offset)).await?;
                     }
-                    ask(link_to_first, (place, folder), self.clock.as_ref()).await
+                    ask(link_to_first, ready, self.clock.as_ref()).await
                 };
                 let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
                 heard.unwrap_or_else(|| {
@@ -323,6 +379,10 @@ impl Meeting {
         self.pooled.heard(heard.enough);
         self.met.extend(heard.exchange);
         self.folders.extend(heard.folders);
+        self.search.others.extend(heard.clients);
+        if self.index > 0 {
+            self.search.next = heard.stage;
+        }
         for index in heard.lost {
             self.lost.entry(index).or_insert(self.before);
         }
@@ -337,6 +397,11 @@ impl Meeting {
     /// Where the shards' results lie as far as this one knows, in their order: shard 0 knows of all that met once load began.
     pub(crate) fn folders(&self) -> Vec<&str> {
         self.folders.values().map(String::as_str).collect()
+    }
+
+    /// Whether this shard is alone because shard 0 was lost.
+    pub(crate) fn lacks_first(&self) -> bool {
+        matches!(self.part, Part::Other(None))
     }
 
     /// How many were there to the end.
@@ -393,6 +458,7 @@ impl Other {
                     start: clock.now(),
                     lost: Vec::new(),
                     enough: false,
+                    stage: None,
                 };
                 self.ready = None;
                 self.link.send(&go).await?;
@@ -404,8 +470,18 @@ impl Other {
                     let pong = Message::Pong { sent, came, left };
                     self.link.send(&pong).await?;
                 }
-                Message::Ready { at, bound, folder } => {
-                    self.ready = Some(Ready { at, bound, folder });
+                Message::Ready {
+                    at,
+                    bound,
+                    folder,
+                    client,
+                } => {
+                    self.ready = Some(Ready {
+                        at,
+                        bound,
+                        folder,
+                        client,
+                    });
                 }
                 Message::Ended { cell, ended } => {
                     let enough = pooled.add(cell, ended);
@@ -417,6 +493,11 @@ impl Other {
     }
 }
 
+/// A stage as the others read it: numbers may lose their last digit on the way.
+fn as_heard(stage: &NextStage) -> Option<NextStage> {
+    serde_json::from_str(&serde_json::to_string(stage).ok()?).ok()
+}
+
 /// What comes of a meeting.
 struct Heard {
     exchange: Option<ClockExchange>,
@@ -424,8 +505,11 @@ struct Heard {
     start: Option<Stamp>,
     lost: Vec<u32>,
     folders: Vec<(u32, String)>,
+    /// What the clients say that are ready for this place.
+    clients: Vec<ClientRecord>,
     /// The requests of all shards are enough for the cell.
     enough: bool,
+    stage: Option<NextStage>,
 }
 
 impl Heard {
@@ -435,7 +519,9 @@ impl Heard {
             start: None,
             lost: vec![0],
             folders: Vec::new(),
+            clients: Vec::new(),
             enough: false,
+            stage: None,
         }
     }
 }
@@ -444,16 +530,19 @@ impl Heard {
 async fn call_together(
     others: &mut BTreeMap<u32, Other>,
     place: Place,
-    (clock, pooled): (&dyn Now, &Pooled),
+    (clock, pooled, stage): (&dyn Now, &Pooled, Option<NextStage>),
 ) -> Heard {
     let waits = others.iter_mut().map(async |(index, other)| {
         let ready = timeout(PATIENCE, other.until(place, clock, pooled)).await;
         (*index, ready.ok().and_then(Result::ok))
     });
     let (mut bound, mut lost, mut folders) = (Nanos::ZERO, Vec::new(), Vec::new());
+    let mut clients = Vec::new();
     for (index, ready) in join_all(waits).await {
         if let Some(ready) = ready {
             bound = bound.max(ready.bound);
+            let client = ready.client.filter(|_| ready.at == place);
+            clients.extend(client.map(|client| *client));
             folders.extend(ready.folder.map(|at| (index, at)));
         } else {
             lost.push(index);
@@ -469,6 +558,7 @@ async fn call_together(
                 start,
                 lost: lost.clone(),
                 enough,
+                stage,
             };
             // who does not hear it is missed at the next one
             let _gone = other.link.send(&go).await;
@@ -484,16 +574,14 @@ async fn call_together(
         start: Some(start),
         lost,
         folders,
+        clients,
         enough,
+        stage,
     }
 }
 
 /// Another shard: compare clocks with shard 0, tell it that this one is ready, and wait for its word.
-async fn ask(
-    link: &mut Link,
-    (at, folder): (Place, Option<String>),
-    clock: &dyn Now,
-) -> Result<Heard, LinkError> {
+async fn ask(link: &mut Link, ready: Ready, clock: &dyn Now) -> Result<Heard, LinkError> {
     let mut stamps = Vec::with_capacity(EXCHANGES);
     for _ in 0..EXCHANGES {
         link.send(&Message::Ping { sent: clock.now() }).await?;
@@ -515,18 +603,27 @@ async fn ask(
     }
     let exchange = link::best(stamps.into_iter()).ok_or(LinkError::Nonsense)?;
     let bound = exchange.bound;
-    link.send(&Message::Ready { at, bound, folder }).await?;
+    let ready = Message::Ready {
+        at: ready.at,
+        bound,
+        folder: ready.folder,
+        client: ready.client,
+    };
+    link.send(&ready).await?;
     match link.receive().await? {
         Message::Go {
             start,
             lost,
             enough,
+            stage,
         } => Ok(Heard {
             exchange: Some(exchange),
             start: Some(start + -exchange.offset),
             lost,
             folders: Vec::new(),
+            clients: Vec::new(),
             enough,
+            stage,
         }),
         _ => Err(LinkError::Nonsense),
     }

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use bench_client::Clock;
 use bench_insight::CellConclusion;
-use bench_schema::{
-    JOURNAL_FILE, JournalFile, JournalPart, Nanos, Phase, Reading, RequestRecord, Stamp,
-};
+use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
 use crate::folder::RunDirectory;
@@ -61,10 +59,12 @@ impl CellAggregator {
             EndOfCell::Own(enough) if self.conclusion.is_enough() => {
                 enough.store(true, Ordering::Relaxed);
             }
-            EndOfCell::Pooled(ended) if record.phase == Phase::Measure => {
-                ended.push(self.conclusion.ended(record));
+            EndOfCell::Own(_) => {}
+            EndOfCell::Pooled(ended) => {
+                if let Some(request) = self.conclusion.ended(record) {
+                    ended.push(request);
+                }
             }
-            _ => {}
         }
     }
 

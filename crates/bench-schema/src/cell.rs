@@ -437,6 +437,31 @@ pub struct ClientRecord {
     pub clock_step: Option<Nanos>,
 }
 
+impl ClientRecord {
+    /// Several clients as one, without what single requests tell: costs and counts add up, of shares the worst counts.
+    #[must_use]
+    pub fn of_all(all: &[&Self]) -> Self {
+        let worst = |field: fn(&Self) -> Option<f64>| {
+            let known = all.iter().filter_map(|client| field(client));
+            known.reduce(f64::max)
+        };
+        let starved = all.iter().filter_map(|client| client.starved);
+        Self {
+            cpu_seconds: all.iter().map(|client| client.cpu_seconds).sum(),
+            busiest_worker: worst(|client| client.busiest_worker),
+            run_queue_wait: worst(|client| client.run_queue_wait),
+            workers: all.iter().map(|client| client.workers).sum(),
+            cap_hits: all.iter().map(|client| client.cap_hits).sum(),
+            starved: starved.reduce(u64::saturating_add),
+            clock_step: all
+                .iter()
+                .filter_map(|client| client.clock_step)
+                .max_by_key(|step| step.get().abs()),
+            ..Self::default()
+        }
+    }
+}
+
 /// Distribution of the client's own lag.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]

@@ -398,8 +398,8 @@ impl Spans {
         })
     }
 
-    /// Of each cell the worst repeat's share of time in which all shards measured; 0 where one of them did not.
-    pub(super) fn overlaps(&self, shards: usize) -> Vec<(String, f64)> {
+    /// Of each cell the worst repeat's share of time in which all shards measured, `shards` of them; 0 where one of them did not.
+    pub(super) fn overlaps(&self, shards: impl Fn(&str) -> usize) -> Vec<(String, f64)> {
         self.cells
             .iter()
             .map(|(cell, spans)| {
@@ -409,7 +409,7 @@ impl Spans {
                 }
                 let worst = repeats
                     .values()
-                    .map(|spans| overlap(spans, shards))
+                    .map(|spans| overlap(spans, shards(cell)))
                     .reduce(f64::min);
                 (cell.clone(), worst.unwrap_or(0.0))
             })

@@ -237,6 +237,26 @@ fn merged_shards_are_the_whole_run() {
     assert!(again.err.contains("is not empty"));
 }
 
+#[test]
+fn requests_that_waited_for_their_prompts_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |index: u64| {
+        let at = shard(folder.path(), index, Nanos::ZERO);
+        let file = at.join("run.json");
+        let mut run: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        run["cells"][0]["client"]["starved"] = (3 + index).into();
+        fs::write(file, run.to_string()).unwrap();
+        at
+    };
+    let (zero, one) = (of(0), of(1));
+    let out = folder.path().join("whole");
+    let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let found = stored(&out);
+    assert_eq!(found.cells[0].client.starved, Some(7));
+    assert_eq!(found.cells[1].client.starved, None);
+}
+
 /// The wall clock of the second host is an hour wrong: what counts is how the shards compared theirs.
 #[test]
 fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {

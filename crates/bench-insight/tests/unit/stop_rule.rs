@@ -13,7 +13,11 @@ fn cell(rules: &[&str]) -> CellRecord {
 
 fn request(at: i64, values: &[Option<f64>]) -> EndedRequest {
     let (at, values) = (Stamp::new(at), values.to_vec());
-    EndedRequest { at, values }
+    EndedRequest {
+        at,
+        values,
+        record: None,
+    }
 }
 
 proptest! {
@@ -31,7 +35,7 @@ proptest! {
             let ttft = (failed > 0.1).then_some(ttft);
             request(at, &[ttft, ttft.map(|ttft| 3.0 * ttft)])
         }).collect();
-        let mut pooled = PooledStop::new(&cell(&rules));
+        let mut pooled = PooledStop::new(&cell(&rules), &Asked::default());
         let mut told = Vec::new();
         let mut queues: Vec<_> = (0..shards)
             .map(|shard| all.iter().skip(shard).step_by(shards).cloned().collect::<Vec<_>>().into_iter())
@@ -65,10 +69,10 @@ fn a_rule_that_no_shard_could_meet_alone_is_met_by_all_of_them() {
     let rules = cell(&["mean:ttft=50%"]);
     let of_shard =
         |shard: i64| (0..34).map(move |n| request(4 * n + shard, &[Some(100.0 + (n % 7) as f64)]));
-    let mut alone = PooledStop::new(&rules);
+    let mut alone = PooledStop::new(&rules, &Asked::default());
     alone.add(of_shard(0));
     assert!(!alone.is_enough(), "34 requests are too few");
-    let mut pooled = PooledStop::new(&rules);
+    let mut pooled = PooledStop::new(&rules, &Asked::default());
     for shard in 0..3 {
         assert!(!pooled.is_enough());
         pooled.add(of_shard(shard));
@@ -78,7 +82,7 @@ fn a_rule_that_no_shard_could_meet_alone_is_met_by_all_of_them() {
 
 #[test]
 fn without_a_rule_nothing_ends() {
-    let mut pooled = PooledStop::new(&cell(&[]));
+    let mut pooled = PooledStop::new(&cell(&[]), &Asked::default());
     pooled.add((0..5_000).map(|at| request(at, &[])));
     assert!(!pooled.is_enough());
 }

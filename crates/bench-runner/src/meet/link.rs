@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// What a connection begins with: whoever says something else is no shard. The last byte counts the changes of what is said from then on.
-const MARK: [u8; 8] = *b"bmeet\0\0\x02";
+const MARK: [u8; 8] = *b"bmeet\0\0\x03";
 const NONCE: usize = 32;
 const CODE: usize = 32;
 /// Bytes of a message: the facts of a thousand cells fit.

@@ -1,12 +1,12 @@
-//! `--precision` over the requests of all shards: what each tells shard 0 while a cell is measured, and what shard 0 makes of it.
+//! `--precision`, and the stages of a search, over the requests of all shards: what each tells shard 0 while a cell is measured, and what shard 0 makes of it.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bench_insight::{EndedRequest, PooledStop};
-use bench_schema::{CellRecord, Nanos};
+use bench_insight::{Asked, EndedRequest, PooledStop};
+use bench_schema::{CellRecord, ClientRecord, Nanos};
 use tokio::time::sleep;
 
 use super::{Message, Place, Step};
@@ -15,6 +15,8 @@ use super::{Message, Place, Step};
 pub(super) const EVERY: Duration = Duration::from_millis(100);
 /// Requests in one message, so that it stays far below the longest that is taken.
 const MOST_TOLD: usize = 4_096;
+/// And about how many bytes, unless one request alone has more.
+const MOST_BYTES: usize = 256 << 10;
 
 /// Ended requests of this shard that shard 0 does not know of yet. The recorder puts them in.
 #[derive(Clone, Debug, Default)]
@@ -41,21 +43,30 @@ pub(super) struct Pooled {
 }
 
 impl Pooled {
-    /// Of this cell, which is one of a shard of this index; `enough` ends it.
+    /// Of this cell of all shards, by what is asked of it, as a shard of this index sees it; `enough` ends it.
     pub(super) fn of(
-        cell: &CellRecord,
+        (cell, asked): (&CellRecord, &Asked),
         (at, index): (usize, u32),
         enough: &Arc<AtomicBool>,
     ) -> Self {
-        if cell.stop.precision.is_empty() {
+        if cell.stop.precision.is_empty() && asked.search.is_none() {
             return Self::default();
         }
         Self {
             cell: Place::of(at, 0, Step::Measure).cell,
             own: Some(Ended::default()),
-            rule: (index == 0).then(|| RefCell::new(PooledStop::new(cell))),
+            rule: (index == 0).then(|| RefCell::new(PooledStop::new(cell, asked))),
             enough: Arc::clone(enough),
         }
+    }
+
+    /// The stage of a search as all shards measured it, at shard 0.
+    pub(super) fn into_stage(
+        self,
+        clients: &[&ClientRecord],
+        before: &[CellRecord],
+    ) -> Option<CellRecord> {
+        self.rule?.into_inner().into_stage(clients, before)
     }
 
     /// Where this shard's requests are to be put; nowhere where nothing is pooled.
@@ -75,10 +86,19 @@ impl Pooled {
     /// What is to be told of next: some of the requests that are not known yet, or none, their ends moved onto shard 0's clock.
     pub(super) fn message(&self, offset: Nanos) -> Message {
         let mut ended = self.own.as_ref().map_or_else(Vec::new, |own| {
-            own.with(|all| all.drain(..all.len().min(MOST_TOLD)).collect())
+            own.with(|all| {
+                let mut bytes = 0;
+                let fit = all.iter().take(MOST_TOLD).take_while(|request| {
+                    let before = bytes;
+                    bytes += request.bytes();
+                    before == 0 || bytes <= MOST_BYTES
+                });
+                let fit = fit.count();
+                all.drain(..fit).collect()
+            })
         });
         for request in &mut ended {
-            request.at = request.at + offset;
+            request.shift(offset);
         }
         let cell = self.cell;
         Message::Ended { cell, ended }

@@ -115,7 +115,7 @@ impl Run<'_> {
             let found = match tools.asked.search {
                 Some(search) => {
                     let so_far = record.cells.get(..index).unwrap_or_default();
-                    self.stage(&search, &tools.asked, so_far)
+                    self.next_stage(&search, so_far, &mut tools).await
                 }
                 None => cells.get(index).cloned(),
             };
@@ -164,7 +164,26 @@ impl Run<'_> {
         Ok(evidence)
     }
 
-    /// The stage that a search asks for after these cells: the cell that the design has for this load.
+    /// The stage that a search asks for after these cells. Of shards the first one asks, by what all of them measured.
+    async fn next_stage(
+        &self,
+        search: &SearchAsked,
+        so_far: &[CellRecord],
+        tools: &mut Tools<'_>,
+    ) -> Option<Cell> {
+        let slos = tools.asked.all_slos();
+        let choose = |cells: &[CellRecord]| search.next(&slos, cells);
+        let next = match &mut tools.meeting {
+            Some(meeting) => {
+                let client = so_far.last().map(|cell| &cell.client);
+                meeting.next_stage(so_far.len(), client, choose).await
+            }
+            None => choose(so_far),
+        };
+        self.stage(search, next?, so_far.len())
+    }
+
+    /// The cell that the design has for a stage, the one after so many.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -173,13 +192,13 @@ impl Run<'_> {
     pub(super) fn stage(
         &self,
         search: &SearchAsked,
-        asked: &Asked,
-        so_far: &[CellRecord],
+        next: NextStage,
+        so_far: usize,
     ) -> Option<Cell> {
         let mut settings = self.settings.clone();
         let load = &mut settings.load;
         load.find_capacity = false;
-        let (level, warmup) = match search.next(&asked.all_slos(), so_far)? {
+        let (level, warmup) = match next {
             NextStage::Alone(requests) => {
                 load.requests = Some(requests);
                 load.concurrency = vec![Concurrency::from(1)];
@@ -213,7 +232,7 @@ impl Run<'_> {
             "alone".clone_into(&mut cell.id);
             "one at a time".clone_into(&mut cell.label);
         } else {
-            cell.id = format!("s{}-{}", so_far.len(), cell.id);
+            cell.id = format!("s{so_far}-{}", cell.id);
         }
         Some(cell)
     }
@@ -265,7 +284,10 @@ impl Run<'_> {
         let mut record = self.blank_cell(cell);
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
         let meeting = tools.meeting.as_mut();
-        let pooled = meeting.and_then(|meeting| meeting.pool(&record, ends.cell, &ends.enough));
+        let pooled = meeting.and_then(|meeting| {
+            let of_all = self.cell_of_all(cell);
+            meeting.pool((&of_all, &tools.asked), ends.cell, &ends.enough)
+        });
         let end = pooled.map_or_else(
             || EndOfCell::Own(Arc::clone(&ends.enough)),
             EndOfCell::Pooled,

@@ -114,6 +114,11 @@ impl Run<'_> {
         blank_cell(cell, self.part(&cell.load), plan_record(self, cell))
     }
 
+    /// The same with what all shards keep in flight.
+    pub(super) fn cell_of_all(&self, cell: &Cell) -> CellRecord {
+        blank_cell(cell, cell.load.clone(), plan_record(self, cell))
+    }
+
     /// What the client knows of itself after the phases of a cell.
     pub(super) fn own_facts(&self, reports: &[PhaseReport], workers: u32) -> ClientRecord {
         let sum = |field: fn(&PhaseReport) -> Option<Nanos>| {

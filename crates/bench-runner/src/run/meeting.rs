@@ -1,5 +1,6 @@
 //! What shards have to have in common before they load a server together, and the one result of theirs.
 
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,6 +50,7 @@ impl Run<'_> {
         );
         let mut all = vec![
             ("the program".to_owned(), Value::from(program)),
+            ("the program file".to_owned(), program_file().into()),
             (
                 "the number of shards".to_owned(),
                 settings.client.part().1.into(),
@@ -103,6 +105,10 @@ impl Run<'_> {
         if !meeting.written().await {
             if index == 0 {
                 self.say_how_to_merge(&meeting);
+            } else if meeting.lacks_first() {
+                self.progress.note(&format!(
+                    "shard 0 of {count} was lost, so nobody merges the results. When all shards have ended, run `{MERGER} merge` with their directories"
+                ));
             }
             return Together::Apart;
         }
@@ -196,6 +202,31 @@ pub(super) fn exchanges(meeting: Option<&Meeting>) -> Vec<ClockExchange> {
     meeting.map_or_else(Vec::new, |meeting| meeting.exchanges().to_vec())
 }
 
+/// The hash of the file that this program runs from: two builds of one version may measure in different ways.
+fn program_file() -> Option<String> {
+    let file = std::fs::File::open(std::env::current_exe().ok()?).ok()?;
+    let mut file = std::io::BufReader::with_capacity(1 << 16, file);
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    loop {
+        let bytes = file.fill_buf().ok()?;
+        if bytes.is_empty() {
+            return Some(format!("SHA-256 {}", beginning(&digest.finish())));
+        }
+        digest.update(bytes);
+        let read = bytes.len();
+        file.consume(read);
+    }
+}
+
+/// Enough of a hash to tell two apart.
+fn beginning(digest: &ring::digest::Digest) -> String {
+    let first = digest.as_ref().first_chunk().copied();
+    format!(
+        "{:016x}…",
+        first.map(u64::from_be_bytes).unwrap_or_default()
+    )
+}
+
 /// A text that can be told and compared.
 fn short(text: String) -> String {
     let length = text.chars().count();
@@ -203,12 +234,7 @@ fn short(text: String) -> String {
         return text;
     }
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    let digest = digest
-        .as_ref()
-        .first_chunk()
-        .copied()
-        .map(u64::from_be_bytes);
-    let digest = digest.unwrap_or_default();
     let head: String = text.chars().take(LONGEST / 2).collect();
-    format!("{head}… ({length} characters, SHA-256 {digest:016x}…)")
+    let digest = beginning(&digest);
+    format!("{head}… ({length} characters, SHA-256 {digest})")
 }

@@ -12,7 +12,7 @@ use bench_workload::{DatasetSpec, Draw, HfTokenizer, Seed, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Run, aside};
-use crate::config::{self, ClientSettings, Place, Problem, Settings, Values};
+use crate::config::{self, Place, Problem, Settings, Values};
 use crate::entry::{Engine, Program};
 use crate::folder;
 use crate::launch::{self, Launched};
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
             mut server,
         } = found;
         let cells = told_apart(designed(program, settings, server.context()));
-        let mut cells = of_all_shards(cells, &settings.client)?;
+        let mut cells = of_all_shards(cells, settings)?;
         targets_are_of(&cells, server.target.endpoints.len(), settings)?;
         objectives_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
@@ -131,7 +131,9 @@ impl<'a> Run<'a> {
             live: None,
         };
         if let Some(search) = &asked.search {
-            cells = run.stage(search, &asked, &[]).into_iter().collect();
+            let first = search.next(&asked.all_slos(), &[]);
+            let first = first.and_then(|first| run.stage(search, first, 0));
+            cells = first.into_iter().collect();
         }
         // what does not go together is said before the first request, and leaves no folder
         let mut specs = cells.iter().map(|cell| run.spec(cell, 0));
@@ -326,9 +328,13 @@ fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
-/// The cells with the load of all shards together, of which each has at least one slot.
-fn of_all_shards(mut cells: Vec<Cell>, client: &ClientSettings) -> Result<Vec<Cell>, RunError> {
+/// The cells with the load of all shards together, of which each has at least one slot. A search begins with fewer, which some shards sit out.
+fn of_all_shards(mut cells: Vec<Cell>, settings: &Settings) -> Result<Vec<Cell>, RunError> {
+    let client = &settings.client;
     let (_, count) = client.part();
+    if settings.load.find_capacity {
+        return Ok(cells);
+    }
     if client.per_shard {
         for cell in &mut cells {
             cell.load = cell.load.times(count);

@@ -229,7 +229,7 @@ fn strangers_are_turned_away_and_the_run_goes_on() {
             spoke(b"GET / HTTP/1.1\r\nhost: somebody\r\naccept: */*\r\n\r\n").await,
             b""
         );
-        let hello = [&b"bmeet\0\0\x02"[..], &[7; 32]].concat();
+        let hello = [&b"bmeet\0\0\x03"[..], &[7; 32]].concat();
         // a message that is longer than any, one without a code that fits, and one that ends early
         for message in [
             &[0xff; 4][..],
@@ -390,7 +390,7 @@ fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat(
         let enough: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
         let mut own = Vec::new();
         for (shard, enough) in all.iter_mut().zip(&enough) {
-            own.push(shard.pool(&cell, 0, enough).unwrap());
+            own.push(shard.pool((&cell, &Asked::default()), 0, enough).unwrap());
         }
         let is_enough = || {
             enough
@@ -401,7 +401,11 @@ fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat(
         let put = |own: &Ended, count: i64| {
             for at in 0..count {
                 let (at, values) = (Stamp::new(at), vec![Some(100.0)]);
-                own.push(EndedRequest { at, values });
+                own.push(EndedRequest {
+                    at,
+                    values,
+                    record: None,
+                });
             }
         };
         // fewer than a hundred of all, told of on the way into the next meeting
@@ -432,14 +436,18 @@ fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat(
         // the next cell begins anew, and one without a rule says nothing
         let anew: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
         for (shard, anew) in all.iter_mut().zip(&anew) {
-            assert!(shard.pool(&cell, 1, anew).is_some());
+            assert!(shard.pool((&cell, &Asked::default()), 1, anew).is_some());
         }
         let over = Place::of(1, 0, Step::Over);
         join_all(all.iter_mut().map(|shard| shard.at(over))).await;
         assert!(anew.iter().all(|flag| !flag.load(Ordering::Relaxed)));
         let mut without = cell.clone();
         without.stop.precision.clear();
-        assert!(all[0].pool(&without, 2, &anew[0]).is_none());
+        assert!(
+            all[0]
+                .pool((&without, &Asked::default()), 2, &anew[0])
+                .is_none()
+        );
         assert!(all.iter().all(|shard| doubts(shard).is_empty()));
     });
 }
@@ -451,11 +459,12 @@ fn what_one_shard_learns_only_at_a_meeting_is_the_same_for_all() {
         let cell = cell_until("mean:ttft=50%");
         let enough: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
         for (shard, enough) in all.iter_mut().zip(&enough) {
-            let own = shard.pool(&cell, 0, enough).unwrap();
+            let own = shard.pool((&cell, &Asked::default()), 0, enough).unwrap();
             for at in 0..60 {
                 own.push(EndedRequest {
                     at: Stamp::new(at),
                     values: vec![Some(100.0)],
+                    record: None,
                 });
             }
         }
@@ -524,14 +533,21 @@ fn found_offset(ahead: i64, (there, back): (i64, i64), seed: u64) -> ClockExchan
         };
         let asks = async {
             let link = Link::over(Box::new(ours), Side::Calls, &secret).await;
-            let heard = ask(&mut link.ok().unwrap(), (place, None), &other_clock).await;
+            let ready = Ready {
+                at: place,
+                bound: Nanos::ZERO,
+                folder: None,
+                client: None,
+            };
+            let heard = ask(&mut link.ok().unwrap(), ready, &other_clock).await;
             heard.ok().unwrap().exchange.unwrap()
         };
         let answers = async {
             let link = Link::over(Box::new(theirs), Side::Listens, &secret).await;
             let (link, ready) = (link.ok().unwrap(), None);
             let mut others = BTreeMap::from([(1, Other { link, ready })]);
-            call_together(&mut others, place, (&first_clock, &Pooled::default())).await;
+            let tools = (&first_clock as &dyn Now, &Pooled::default(), None);
+            call_together(&mut others, place, tools).await;
             others
         };
         tokio::select! {
@@ -640,7 +656,7 @@ fn a_shard_of_another_version_is_turned_away_and_hears_that() {
         let (taken, answer) = tokio::join!(taken(&listener), calls);
         assert!(matches!(taken, Err(LinkError::OtherVersion)));
         assert!(
-            answer.starts_with(b"bmeet\0\0\x02"),
+            answer.starts_with(b"bmeet\0\0\x03"),
             "so that it can say why"
         );
         let answers = async {
