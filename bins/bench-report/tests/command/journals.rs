@@ -797,6 +797,12 @@ fn the_files_of_two_runs_in_one_folder_are_told_apart() {
     fs::write(run.join("run.json"), others.to_string()).unwrap();
     is_told(&run, &["of another server", "throughput of tiny"]);
     assert_eq!(command(&["render", text(&run)]).code, Some(1));
+    // a shard that has met the others since then is the same run
+    let mut met: Value = serde_json::from_str(&own).unwrap();
+    met["clock"]["met"] = json!([{"at": 1, "offset": 2, "bound": 3}]);
+    fs::write(run.join("run.json"), met.to_string()).unwrap();
+    let said = command(&["render", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
     fs::write(run.join("run.json"), &own).unwrap();
     assert_eq!(command(&["recover", text(&run)]).code, Some(0));
 }

@@ -106,9 +106,7 @@ impl Run<'_> {
             if index == 0 {
                 self.say_how_to_merge(&meeting);
             } else if meeting.lacks_first() {
-                self.progress.note(&format!(
-                    "shard 0 of {count} was lost, so nobody merges the results. When all shards have ended, run `{MERGER} merge` with their directories"
-                ));
+                self.say_that_none_merged();
             }
             return Together::Apart;
         }
@@ -119,6 +117,7 @@ impl Run<'_> {
                 ));
                 Together::Elsewhere
             } else {
+                self.say_that_none_merged();
                 Together::Apart
             };
         }
@@ -134,6 +133,13 @@ impl Run<'_> {
                 Together::Apart
             }
         }
+    }
+
+    /// What another shard knows where shard 0 is gone, or could not merge.
+    fn say_that_none_merged(&self) {
+        self.progress.note(&format!(
+            "shard 0 did not merge the results. When all shards have ended, run `{MERGER} merge` with their directories"
+        ));
     }
 
     /// Where the shards' results are, and what makes one of them.
