@@ -343,6 +343,17 @@ impl Search {
         })
     }
 
+    /// Whether a stage of the highest load was plainly beyond the capacity: one short stage cannot bound the crossing by itself, and yet there is nothing
+    /// to learn above it, unless a longer one contradicts it.
+    fn is_beyond(&self, stages: &[Stage], most: f64) -> bool {
+        let mut highest = stages.iter().filter(|stage| stage.load >= most);
+        highest.any(|stage| {
+            let mut longer = (stages.iter())
+                .filter(|other| other.load >= most && other.requests > stage.requests);
+            self.is_over(&stage.shares) && longer.all(|other| self.is_over(&other.shares))
+        })
+    }
+
     /// Where to measure, and how much.
     fn place(&self, stages: &[Stage], crossing: &Crossing, near: &[(f64, &Stage)]) -> (f64, u64) {
         let fewest = self.fewest();
@@ -353,17 +364,7 @@ impl Search {
             loads().fold(f64::INFINITY, f64::min),
         );
         let alone = if self.whole { 1.0 } else { self.first * ALONE };
-        // one short stage cannot bound the crossing by itself, and yet there is nothing to learn above it
-        // unless a longer one contradicts it
-        let is_contradicted = |stage: &Stage| {
-            let mut longer = (stages.iter())
-                .filter(|other| other.load >= stage.load && other.requests > stage.requests);
-            longer.any(|other| !self.is_over(&other.shares))
-        };
-        let is_beyond = |stage: &Stage| {
-            stage.load >= most && self.is_over(&stage.shares) && !is_contradicted(stage)
-        };
-        let beyond = stages.iter().any(is_beyond);
+        let beyond = self.is_beyond(stages, most);
         match (load.low, load.high) {
             (_, None) if !beyond && (load.low.is_some() || load.value >= most) => {
                 return (2.0 * most, fewest);
