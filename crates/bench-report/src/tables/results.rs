@@ -79,10 +79,8 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             Cell::number(signal.of(cell).map(|level| level.peak * scale))
         });
     }
-    sheet.rows(
-        format!("{}, {}", sweep_words(open, closed), population_words(run)),
-        &run.cells,
-    )
+    let title = sweep_words(open, closed);
+    sheet.rows(format!("{title}, {}", population_words(run)), &run.cells)
 }
 
 /// The answers that a row is of.

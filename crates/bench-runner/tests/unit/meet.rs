@@ -392,18 +392,13 @@ fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat(
         for (shard, enough) in all.iter_mut().zip(&enough) {
             own.push(shard.pool((&cell, &Asked::default()), 0, enough).unwrap());
         }
-        let is_enough = || {
-            enough
-                .iter()
-                .filter(|flag| flag.load(Ordering::Relaxed))
-                .count()
-        };
+        let heard = |flag: &&Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        let is_enough = || enough.iter().filter(heard).count();
         let put = |own: &Ended, count: i64| {
             for at in 0..count {
-                let (at, values) = (Stamp::new(at), vec![Some(100.0)]);
                 own.push(EndedRequest {
-                    at,
-                    values,
+                    at: Stamp::new(at),
+                    values: vec![Some(100.0)],
                     record: None,
                 });
             }
