@@ -87,6 +87,10 @@ impl Source for GpuSource {
         "gpu"
     }
 
+    fn read_all_next(&mut self) {
+        self.slowly.make_due();
+    }
+
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         if let State::NotTried(gpus) = &self.state {
             let from = now();

@@ -25,6 +25,11 @@ impl Slowly {
         }
         due
     }
+
+    /// It is due at the next reading, whenever it was last read.
+    pub(crate) fn make_due(&mut self) {
+        self.0 = None;
+    }
 }
 
 /// Reads `/proc` and asks sysinfo.
@@ -165,6 +170,10 @@ fn read_sysinfo(system: &mut System, draft: &mut Draft<'_>) {
 impl Source for HostSource {
     fn name(&self) -> &'static str {
         "host"
+    }
+
+    fn read_all_next(&mut self) {
+        self.slowly.make_due();
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {

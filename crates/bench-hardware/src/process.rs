@@ -91,6 +91,10 @@ impl Source for ProcessSource {
         }
     }
 
+    fn read_all_next(&mut self) {
+        self.slowly.make_due();
+    }
+
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         let from = now();
         let slow = self.slowly.is_due(from);

@@ -30,6 +30,9 @@ pub(crate) trait Source: Send {
     /// What its cost is booked under: `host`, `client`, `gpu`, …
     fn name(&self) -> &'static str;
 
+    /// The next reading is to be of everything, also of what is otherwise read once a second.
+    fn read_all_next(&mut self) {}
+
     /// Read once and hand on what was read.
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading));
 
@@ -384,7 +387,12 @@ impl Worker {
                     // orders that waited for a slow source are all met by one reading
                     let waiting = orders.try_iter().map(|Order::Read(asker)| asker);
                     let askers: Vec<_> = std::iter::once(first).chain(waiting).collect();
+                    for source in &mut self.sources {
+                        source.read_all_next();
+                    }
                     self.tick(now, queue, &mut costs);
+                    last_cost = now();
+                    report_cost(now, queue, &mut costs);
                     for asker in askers {
                         // A full queue is not waited for: the asker has patience, and no more than that.
                         let _full = queue.try_send(Parcel::Mark(asker));

@@ -228,6 +228,21 @@ fn what_is_read_on_demand_has_been_handed_on_when_the_call_returns() {
     sampler.read_now(patience);
     assert_eq!(hosts(), before + 1);
     sampler.stop();
+    // each is whole, also in what ticks read once a second: a window that ends here ends within readings of all series
+    let taken = taken.lock().unwrap();
+    let named = |reading: &Reading| {
+        let names = reading.values.keys().chain(reading.unknown.keys());
+        names.cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let named: Vec<_> = of(&taken, ReadingSource::Host)
+        .into_iter()
+        .map(named)
+        .collect();
+    assert!(named.len() > before);
+    assert!(
+        named[..=before].iter().all(|names| *names == named[0]),
+        "{named:?}"
+    );
 }
 
 #[test]
