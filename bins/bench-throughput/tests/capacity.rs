@@ -3,25 +3,9 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{Result, bench, quick, stderr, stored};
-use bench_engine::config::{EngineKind, Fixed};
-use bench_engine::{EngineConfig, Server};
+use crate::common::{Result, bench, quick, stderr, stored, two_at_a_time};
+use bench_engine::EngineConfig;
 use bench_schema::SearchEnd;
-
-/// Two requests at a time, 21 ms each: at most 96 requests/s, whatever the machine does beside it.
-fn two_at_a_time() -> Result<Server> {
-    let fixed = Fixed {
-        ttft_ms: 20.0,
-        itl_ms: 1.0,
-        jitter: 0.0,
-        max_num_seqs: Some(2),
-        ..Fixed::default()
-    };
-    Ok(Server::start(EngineConfig {
-        engine: EngineKind::Fixed(fixed),
-        ..EngineConfig::default()
-    })?)
-}
 
 fn search(url: &str, out: &Path, more: &[&str]) -> Result<Output> {
     let args = ["--url", url, "--find-capacity", "--no-hardware"];

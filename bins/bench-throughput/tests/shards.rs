@@ -10,7 +10,7 @@ use bench_engine::{EngineConfig, Entry, Server};
 use bench_schema::{CellRecord, Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Killed, Result, bench, lines, quick, records, stderr, stored};
+use crate::common::{Killed, Result, bench, lines, quick, records, stderr, stored, two_at_a_time};
 
 const SHARDS: usize = 3;
 const ASKED: [&str; 6] = [
@@ -285,22 +285,11 @@ fn a_shard_of_another_build_is_refused_before_any_load() -> Result {
     Ok(())
 }
 
-/// Two slots of 20 ms serve at most 100 requests/s, whatever the machine does beside it.
 #[test]
 fn a_search_chooses_the_same_stages_in_all_shards_by_the_requests_of_all() -> Result {
     for load in ["", "--closed"] {
         let folder = tempfile::tempdir()?;
-        let fixed = Fixed {
-            ttft_ms: 20.0,
-            itl_ms: 1.0,
-            jitter: 0.0,
-            max_num_seqs: Some(2),
-            ..Fixed::default()
-        };
-        let server = Server::start(EngineConfig {
-            engine: EngineKind::Fixed(fixed),
-            ..EngineConfig::default()
-        })?;
+        let server = two_at_a_time()?;
         let shards = all(&server, folder.path(), |_| {
             let asked = [
                 "--find-capacity",

@@ -71,7 +71,7 @@ pub use in_flight::InFlight;
 pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
 pub use objective::{share_interval, share_within, verdict, verdict_of_distribution};
-pub use packed::{IntReader, PackedInts};
+pub use packed::{IntReader, PackedInts, presence};
 pub use precision::{Figure, Precision, Progress};
 pub use quantile::{QuantileEstimate, quantile_in_time};
 pub use sample::{CovClass, Sample, values_needed};

@@ -27,6 +27,13 @@ impl PackedInts {
         self.push(((n << 1) ^ (n >> 63)).cast_unsigned());
     }
 
+    /// Adds those that are there, as [`Self::push_signed`]; [`presence`] tells the reader which.
+    pub fn push_present(&mut self, numbers: &[Option<i64>]) {
+        for number in numbers.iter().flatten() {
+            self.push_signed(*number);
+        }
+    }
+
     fn byte(&mut self, byte: u8) {
         match self.chunks.last_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(byte),
@@ -103,7 +110,7 @@ impl<I: Iterator<Item: AsRef<[u8]>>> IntReader<I> {
         Some((n >> 1).cast_signed() ^ -(n & 1).cast_signed())
     }
 
-    /// The next `N` numbers that may be negative, without those whose bit in `there` is not set: they were not pushed.
+    /// The next `N` numbers that may be negative, without those whose bit in `there` ([`presence`]) is not set: they were not pushed.
     pub fn present<const N: usize>(&mut self, there: u64) -> Option<[Option<i64>; N]> {
         let mut numbers = [None; N];
         for (bit, number) in numbers.iter_mut().enumerate() {
@@ -113,6 +120,14 @@ impl<I: Iterator<Item: AsRef<[u8]>>> IntReader<I> {
         }
         Some(numbers)
     }
+}
+
+/// Which of at most 64 numbers are there: a bit each, from the lowest.
+pub fn presence(numbers: &[Option<i64>]) -> u64 {
+    let bits = numbers.iter().enumerate();
+    bits.fold(0, |all, (bit, number)| {
+        all | u64::from(number.is_some()) << bit
+    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,21 @@ pub fn bench(args: &[&str]) -> Command {
     command
 }
 
+/// Two requests at a time, 21 ms each: at most 96 requests/s, whatever the machine does beside it.
+pub fn two_at_a_time() -> Result<Server> {
+    let fixed = Fixed {
+        ttft_ms: 20.0,
+        itl_ms: 1.0,
+        jitter: 0.0,
+        max_num_seqs: Some(2),
+        ..Fixed::default()
+    };
+    Ok(Server::start(EngineConfig {
+        engine: EngineKind::Fixed(fixed),
+        ..EngineConfig::default()
+    })?)
+}
+
 /// Short answers one after the other in so many slots, for longer than any test waits: to be ended. What it says can be read.
 pub fn endless(server: &Server, slots: usize, run: &Path, more: &[&str]) -> Result<Killed> {
     let (url, slots) = (server.url(), slots.to_string());

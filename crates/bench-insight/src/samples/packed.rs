@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::PackedInts;
+use bench_metrics::{PackedInts, presence};
 use bench_schema::{Nanos, Stamp};
 
 use super::RequestSample;
@@ -59,10 +59,7 @@ impl PackedSamples {
                 some(request.output_tokens).unwrap_or(0),
             ),
         ];
-        let mut flags = if request.replaced { REPLACED } else { 0 };
-        for (bit, number) in numbers.iter().enumerate() {
-            flags |= u64::from(number.is_some()) << bit;
-        }
+        let flags = presence(&numbers) | if request.replaced { REPLACED } else { 0 };
         let (id, due) = (request.id.cast_signed(), request.due.get());
         let ints = &mut self.ints;
         ints.push(flags ^ before.flags);
@@ -74,10 +71,7 @@ impl PackedSamples {
         ] {
             ints.push_signed(n);
         }
-        numbers
-            .into_iter()
-            .flatten()
-            .for_each(|n| ints.push_signed(n));
+        ints.push_present(&numbers);
         for (at, gap) in &request.stalls {
             ints.push_signed(at.get().wrapping_sub(start));
             ints.push_signed(Nanos::from_f64(*gap).get());

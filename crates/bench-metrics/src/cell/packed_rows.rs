@@ -5,7 +5,7 @@ use bench_schema::{Nanos, RequestRecord, Stamp};
 
 use crate::gaps::GapRange;
 use crate::latency::Instants;
-use crate::packed::{IntReader, PackedInts};
+use crate::packed::{IntReader, PackedInts, presence};
 
 use super::row::Row;
 use super::rows::GroupSet;
@@ -205,10 +205,7 @@ impl Near {
 impl PackedRows {
     pub(crate) fn push(&mut self, instants: &Instants, traits: &Traits) {
         let numbers = self.last.numbers(instants, traits);
-        let mut flags = 0;
-        for (bit, number) in numbers.iter().enumerate() {
-            flags |= u64::from(number.is_some()) << bit;
-        }
+        let mut flags = presence(&numbers);
         for (is, flag) in [
             (instants.completed, COMPLETED),
             (traits.stopped, STOPPED),
@@ -220,9 +217,7 @@ impl PackedRows {
         let due = instants.due.get();
         self.ints.push_signed(due.wrapping_sub(self.last.due));
         self.ints.push(instants.events);
-        for number in numbers.into_iter().flatten() {
-            self.ints.push_signed(number);
-        }
+        self.ints.push_present(&numbers);
         self.last = self.last.next(instants.due, flags, traits);
         self.len += 1;
         self.newest = Some(*instants);
