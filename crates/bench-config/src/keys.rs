@@ -178,7 +178,8 @@ fn for_people(key: &Arg) -> Arg {
             .value_parser(ValueParser::bool())
             .num_args(0)
             .action(ArgAction::SetTrue),
-        Shape::One => bare.allow_hyphen_values(true),
+        // a negative number is a value; any other word with a dash is the next flag: `--tokenizer --out DIR` lacks a value
+        Shape::One => bare.allow_negative_numbers(true),
         // also several words behind one flag: `--goodput ttft:200 tpot:50`
         Shape::List | Shape::Repeat => bare.num_args(1..),
     }

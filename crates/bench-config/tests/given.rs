@@ -230,6 +230,20 @@ fn tags_are_not_split_at_commas_and_numbers_may_be_negative() {
 }
 
 #[test]
+fn a_flag_without_its_value_does_not_take_the_next_flag_for_it() {
+    for flag in ["tokenizer", "model", "dataset", "out", "duration"] {
+        let args = ["bench-throughput", &format!("--{flag}"), "--seed", "7"].map(OsString::from);
+        let error = flags(Benchmark::Throughput, "", args)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(&format!("--{flag}")), "{error}");
+        assert!(error.contains("value is required"), "{error}");
+    }
+    let settings = configured("", &["--model=-x", "--seed", "7"]).unwrap();
+    assert_eq!(settings.target.model.as_deref(), Some("-x"));
+}
+
+#[test]
 fn a_list_with_nothing_in_it_is_refused_and_not_passed_over() {
     for name in ["rate", "concurrency", "slo", "target", "url"] {
         let flag = format!("--{name}");

@@ -181,13 +181,15 @@ pub(crate) fn first_from(points: &[Point], at: Stamp) -> usize {
 pub(crate) struct Increase {
     /// The gain over the covered part.
     pub(crate) amount: f64,
-    /// How much of the window lies between two readings.
+    /// How much of the window lies between two readings; of several instances, the least.
     pub(crate) covered: Nanos,
+    /// Gain per second of the covered part; of several instances the sum, each over its own.
+    per_second: f64,
     /// Readings within the window.
     pub(crate) n: u64,
     /// Times the counter began again.
     pub(crate) resets: u64,
-    /// The slowest and the fastest rate per second over spans of at least [`SPAN`]; the mean where there is no such span.
+    /// The slowest and the fastest rate per second over spans of at least [`SPAN`] that fill the covered part; the mean where that is shorter.
     pub(crate) rates: (f64, f64),
 }
 
@@ -203,7 +205,7 @@ const ENOUGH: f64 = 0.8;
 impl Increase {
     /// Gain per second, over the covered part.
     pub(crate) fn rate(&self) -> f64 {
-        self.amount / self.covered.as_secs_f64()
+        self.per_second
     }
 
     /// The gain scaled to the whole of the windows, or why that would be a guess.
@@ -220,9 +222,11 @@ impl Increase {
 
     /// The same counter over two windows, one after the other.
     fn then(self, later: Self) -> Self {
+        let (amount, covered) = (self.amount + later.amount, self.covered + later.covered);
         Self {
-            amount: self.amount + later.amount,
-            covered: self.covered + later.covered,
+            amount,
+            covered,
+            per_second: amount / covered.as_secs_f64(),
             n: self.n + later.n,
             resets: self.resets + later.resets,
             rates: (
@@ -237,6 +241,7 @@ impl Increase {
         Self {
             amount: self.amount + other.amount,
             covered: self.covered.min(other.covered),
+            per_second: self.per_second + other.per_second,
             n: self.n.min(other.n),
             resets: self.resets + other.resets,
             rates: (self.rates.0 + other.rates.0, self.rates.1 + other.rates.1),
@@ -269,11 +274,12 @@ fn increase_within(points: &[Point], window: Window) -> Option<Increase> {
     let mut sum = Increase {
         amount: 0.0,
         covered: Nanos::ZERO,
+        per_second: 0.0,
         n: 0,
         resets: 0,
-        rates: (f64::INFINITY, f64::NEG_INFINITY),
+        rates: (0.0, 0.0),
     };
-    let mut span = (0.0, Nanos::ZERO);
+    let mut spans = vec![(0.0, Nanos::ZERO)];
     let mut pairs = points.get(begin..)?.windows(2);
     while let Some([a, b]) = pairs.next() {
         if a.at >= window.to {
@@ -289,11 +295,9 @@ fn increase_within(points: &[Point], window: Window) -> Option<Increase> {
         sum.amount += part;
         sum.covered += overlap;
         sum.resets += u64::from(reset);
-        span = (span.0 + part, span.1 + overlap);
-        if span.1 >= SPAN {
-            let rate = span.0 / span.1.as_secs_f64();
-            sum.rates = (sum.rates.0.min(rate), sum.rates.1.max(rate));
-            span = (0.0, Nanos::ZERO);
+        match spans.last_mut() {
+            Some(span) if span.1 < SPAN => *span = (span.0 + part, span.1 + overlap),
+            _ => spans.push((part, overlap)),
         }
     }
     let until = points.partition_point(|point| point.at <= window.to);
@@ -301,10 +305,26 @@ fn increase_within(points: &[Point], window: Window) -> Option<Increase> {
     if sum.covered <= Nanos::ZERO {
         return None;
     }
-    if sum.rates.0 > sum.rates.1 {
-        sum.rates = (sum.rate(), sum.rate());
-    }
+    sum.per_second = sum.amount / sum.covered.as_secs_f64();
+    sum.rates = bounds(spans);
     Some(sum)
+}
+
+/// The lowest and highest rate of spans that fill what was covered, so that the mean lies between them. What is left at the end is too short to
+/// have a rate: it belongs to the span before.
+fn bounds(mut spans: Vec<(f64, Nanos)>) -> (f64, f64) {
+    if let [.., before, rest] = &mut *spans
+        && rest.1 < SPAN
+    {
+        *before = (before.0 + rest.0, before.1 + rest.1);
+        spans.pop();
+    }
+    let rates = spans
+        .iter()
+        .map(|(gained, length)| gained / length.as_secs_f64());
+    rates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), rate| {
+        (low.min(rate), high.max(rate))
+    })
 }
 
 #[cfg(test)]

@@ -88,6 +88,36 @@ fn peaks_are_of_spans_of_a_second_and_not_of_single_ticks() {
     );
 }
 
+#[test]
+fn a_mean_lies_between_the_bounds_also_when_the_last_part_is_short() {
+    // one core for 2.9 s, two for the last 0.1 s, which are no span of their own
+    let points = points(&[
+        (0, 0.0),
+        (S, 1.0),
+        (2 * S, 2.0),
+        (29 * S / 10, 2.9),
+        (3 * S, 3.1),
+    ]);
+    let got = increase(&points, &window(0, 3 * S)).unwrap();
+    assert!(
+        got.rates.0 <= got.rate() && got.rate() <= got.rates.1,
+        "{got:?}"
+    );
+    assert!(close(got.rates.1, 1.1), "{got:?}");
+}
+
+#[test]
+fn instances_that_were_read_for_different_times_each_have_their_own_rate() {
+    let long = increase(&points(&[(0, 0.0), (10 * S, 100.0)]), &window(0, 10 * S)).unwrap();
+    let short = increase(&points(&[(S, 0.0), (10 * S, 90.0)]), &window(0, 10 * S)).unwrap();
+    let both = long.plus(short);
+    assert!(
+        close(both.rate(), 20.0) && close(both.amount, 190.0),
+        "{both:?}"
+    );
+    assert!(close(both.over(&window(0, 10 * S)).unwrap(), 200.0));
+}
+
 proptest! {
     #[test]
     fn the_parts_of_a_window_add_up_to_the_whole(
@@ -107,7 +137,8 @@ proptest! {
         let amount = |from, to| increase(&points, &window(from, to)).map_or(0.0, |i| i.amount);
         prop_assert!(close(whole.amount, value));
         prop_assert!(close(amount(0, middle) + amount(middle, at), whole.amount));
-        prop_assert!(whole.rates.0 <= whole.rates.1);
+        prop_assert!(whole.rates.0 <= whole.rate() * (1.0 + 1e-9));
+        prop_assert!(whole.rate() <= whole.rates.1 * (1.0 + 1e-9));
         prop_assert_eq!(whole.covered, Nanos::new(at));
     }
 
