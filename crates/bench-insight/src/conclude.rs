@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bench_metrics::{CellAccumulator, CellContext};
 use bench_schema::{
     CellRecord, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, Stamp, Window,
+    as_stored,
 };
 
 use crate::facts::{CellFacts, FactKeeper, TrustFacts};
@@ -196,7 +197,8 @@ fn baseline(cells: &[CellRecord]) -> Option<f64> {
 
 fn per_million_events(cell: &CellRecord) -> Option<f64> {
     let events = cell.client.stamps.as_ref()?.n;
-    (events > 0).then_some(cell.client.cpu_seconds? / (events as f64 / 1e6))
+    let seconds = as_stored(cell.client.cpu_seconds?);
+    (events > 0).then_some(seconds / (events as f64 / 1e6))
 }
 
 /// Everything that follows from the cells together: figures across them, targets, trust, findings. Duration, completeness and what the

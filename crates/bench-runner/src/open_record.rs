@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bench_client::{ClientError, PreparedRequest, RequestEncoder};
 use bench_schema::{
     Exchange, FailureKind, GenerationRequest, Nanos, Outcome, Phase as PhaseKind, PlanHash, Prompt,
-    RequestRecord, Stage, Stamp, TokenSource,
+    PromptSize, RequestRecord, Stage, Stamp, TokenSource,
 };
 use bench_workload::{Planned, TokenCounter};
 use serde_json::{Map, Value};
@@ -111,6 +111,12 @@ impl OpenRecord {
         }
     }
 
+    /// The load was over before it was due: it was not planned, and has no record. Returns what it was planned as.
+    pub(crate) fn take_back(mut self) -> (Option<PhaseKind>, PlanHash) {
+        self.handed_out = false;
+        (self.record.as_ref().map(|record| record.phase), self.hash)
+    }
+
     /// It was due and is not sent.
     pub(crate) fn leave_unsent(mut self, due: Stamp, worker: u32, reason: &str) {
         self.sink.counters.started();
@@ -143,12 +149,18 @@ pub(crate) struct Ready {
     pub(crate) open_record: OpenRecord,
     pub(crate) request: PreparedRequest,
     /// What was said, where a later turn goes on from it.
-    pub(crate) said: Option<Prompt>,
+    pub(crate) said: Option<Said>,
+}
+
+/// What a later turn goes on from, and how long that was.
+pub(crate) struct Said {
+    pub(crate) prompt: Prompt,
+    pub(crate) size: PromptSize,
 }
 
 /// A turn that cannot be written before the answer to the one before it is there.
 pub(crate) struct Later {
-    open_record: OpenRecord,
+    pub(crate) open_record: OpenRecord,
     /// Only the new message is its own.
     request: GenerationRequest,
     name: String,
@@ -189,7 +201,10 @@ impl ConversationMaker {
                     &self.label.name(first.index),
                     goes_on,
                 )?,
-                said: goes_on.then(|| first.item.request.prompt.clone()),
+                said: goes_on.then(|| Said {
+                    prompt: first.item.request.prompt.clone(),
+                    size: first.item.size.clone(),
+                }),
             },
             later: later
                 .into_iter()
@@ -239,24 +254,30 @@ pub(crate) fn leave_unsent(
 }
 
 impl Later {
-    /// The turn as it goes out: `write` makes the whole prompt of its own message.
+    /// The turn as it goes out: `write` makes the whole prompt of its own message, and its length of that one's.
     pub(crate) fn continued(
         self,
         goes_on: bool,
         encoder: &RequestEncoder,
-        write: impl FnOnce(&Prompt) -> Prompt,
+        write: impl FnOnce(&Prompt, &PromptSize) -> Said,
     ) -> Result<Ready, ClientError> {
         let Self {
-            open_record,
+            mut open_record,
             mut request,
             name,
             ..
         } = self;
-        request.prompt = write(&request.prompt);
+        let own = open_record.record.as_ref();
+        let own = own.map_or_else(PromptSize::default, |record| record.prompt.clone());
+        let said = write(&request.prompt, &own);
+        if let Some(record) = &mut open_record.record {
+            record.prompt = said.size.clone();
+        }
+        request.prompt = said.prompt.clone();
         Ok(Ready {
             open_record,
             request: encoded(encoder, &request, &name, goes_on)?,
-            said: goes_on.then(|| request.prompt.clone()),
+            said: goes_on.then_some(said),
         })
     }
 }

@@ -1,15 +1,15 @@
 //! One stretch of load: a warm-up, a measurement, or both without a pause between them; what is started when, and when nothing is any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bench_client::Clock;
-use bench_schema::{ConcurrencyRamp, Load, Nanos, PlanHash, Stamp};
+use bench_schema::{ConcurrencyRamp, Load, Nanos, Phase as PhaseKind, PlanHash, Stamp};
 use tokio::sync::{Notify, watch};
 
 use crate::RunError;
 use crate::health::Health;
-use crate::open_record::Conversation;
+use crate::open_record::{Conversation, OpenRecord};
 use crate::planner::{Next, PlannerHandle, Queue};
 use crate::stop::{Ending, Stop};
 
@@ -47,6 +47,8 @@ pub(crate) struct Part {
     pub(crate) requests: Option<u64>,
     /// How long it lasts, where time ends it.
     pub(crate) length: Option<Nanos>,
+    /// Of what was handed out, the turns that were not due before the load was over.
+    pub(crate) not_reached: Mutex<(u64, PlanHash)>,
 }
 
 /// The queue that all slots of a closed loop share.
@@ -88,14 +90,23 @@ impl Part {
         }
     }
 
-    /// How many requests were handed out, and the sum of their hashes.
-    pub(crate) fn handed_out(&self) -> (u64, PlanHash) {
+    fn not_reached(&self) -> MutexGuard<'_, (u64, PlanHash)> {
+        // nothing is half done while it is held
+        let taken = self.not_reached.lock();
+        taken.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many requests were planned, and the sum of their hashes: those that were handed out, without the turns that the load did not reach.
+    pub(crate) fn planned(&self) -> (u64, PlanHash) {
         let mut sum = (0, PlanHash::default());
         for queue in &self.queues {
             let (requests, hash) = queue.handed_out();
             sum.0 += requests;
             sum.1 += hash;
         }
+        let (requests, hash) = *self.not_reached();
+        sum.0 -= requests;
+        sum.1 -= hash;
         sum
     }
 }
@@ -219,7 +230,7 @@ impl Phase {
         };
         let (taken, waited) = self.look(queue, |queue| queue.take(now())).await?;
         if waited {
-            self.starve();
+            self.starve(part);
         }
         Ok(taken)
     }
@@ -245,9 +256,16 @@ impl Phase {
         }
     }
 
-    /// A request was due when none was ready.
-    pub(crate) fn starve(&self) {
-        self.counts.starved.fetch_add(1, Ordering::Relaxed);
+    /// A request was due when none was ready. Of the warm-up that is no figure's business.
+    pub(crate) fn starve(&self, part: &Part) {
+        if self.is_measured(part) {
+            self.counts.starved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_measured(&self, part: &Part) -> bool {
+        let measure = self.measure.as_ref();
+        measure.is_some_and(|measure| std::ptr::eq(measure, part))
     }
 
     /// The parts of an open loop with the instant from which each one's due times count. The measurement goes on where the warm-up ends.
@@ -261,11 +279,7 @@ impl Phase {
 
     /// The schedule has come to this part.
     pub(crate) fn begin(&self, part: &Part, at: Stamp) {
-        if self
-            .measure
-            .as_ref()
-            .is_some_and(|measure| std::ptr::eq(measure, part))
-        {
+        if self.is_measured(part) {
             self.window.open(at);
         }
     }
@@ -275,11 +289,27 @@ impl Phase {
         self.measure.is_some() && self.is_measuring()
     }
 
-    /// How many measured requests were handed out, and the sum of their hashes.
+    /// How many measured requests were planned, and the sum of their hashes.
     pub(crate) fn planned(&self) -> (u64, PlanHash) {
         self.measure
             .as_ref()
-            .map_or((0, PlanHash::default()), Part::handed_out)
+            .map_or((0, PlanHash::default()), Part::planned)
+    }
+
+    /// The load was over before these turns were due. Like conversations that no slot took any more, they were not planned.
+    pub(crate) fn take_back(&self, turns: impl Iterator<Item = OpenRecord>) {
+        for turn in turns {
+            let (kind, hash) = turn.take_back();
+            let part = match kind {
+                Some(PhaseKind::Warmup) => &self.warmup,
+                _ => &self.measure,
+            };
+            if let Some(part) = part {
+                let mut not_reached = part.not_reached();
+                not_reached.0 += 1;
+                not_reached.1 += hash;
+            }
+        }
     }
 
     /// Count one more in flight, unless the cap is reached. It is one less when what this returns is dropped.

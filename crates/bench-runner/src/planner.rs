@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
 use bench_client::RequestEncoder;
-use bench_schema::{Nanos, PlanHash, Prompt, Stamp};
-use bench_workload::{PlanIter, Planned, WorkloadError, continue_conversation};
+use bench_schema::{Nanos, PlanHash, Stamp};
+use bench_workload::{
+    PlanIter, Planned, TokenCounter, WorkloadError, continue_conversation, continued_size,
+};
 use tokio::sync::{Notify, oneshot};
 
 use crate::RunError;
-use crate::open_record::{Conversation, ConversationMaker, Label, Later, Ready, RecordSink};
+use crate::open_record::{Conversation, ConversationMaker, Label, Later, Ready, RecordSink, Said};
 
 /// The planner of a run. It has two things to do: to fill the queues, and before that to write the turns that somebody waits for.
 pub(crate) struct Planner {
@@ -32,6 +34,7 @@ struct Shared {
     encoder: Arc<RequestEncoder>,
     /// Whether requests are chats: how a conversation goes on.
     chat: bool,
+    counter: Option<Arc<dyn TokenCounter>>,
 }
 
 #[derive(Default)]
@@ -44,16 +47,20 @@ struct Inbox {
 /// A turn to be written now that the answer before it is there.
 struct NextTurn {
     /// What was said, and the answer.
-    exchange: (Prompt, String),
+    exchange: (Said, String),
     later: Later,
     goes_on: bool,
     reply: oneshot::Sender<Ready>,
 }
 
 impl Planner {
-    /// Start its thread. With `chat`, conversations go on as messages.
-    pub(crate) fn start(encoder: RequestEncoder, chat: bool) -> Result<Self, RunError> {
-        let handle = PlannerHandle::new(encoder, chat);
+    /// Start its thread. With `chat`, conversations go on as messages; `counter` counts the tokens of their answers.
+    pub(crate) fn start(
+        encoder: RequestEncoder,
+        chat: bool,
+        counter: Option<Arc<dyn TokenCounter>>,
+    ) -> Result<Self, RunError> {
+        let handle = PlannerHandle::new(encoder, chat, counter);
         let mut bench = PlannerLoop::new(handle.clone());
         let thread = std::thread::Builder::new()
             .name("planner".to_owned())
@@ -93,13 +100,18 @@ impl Drop for Planner {
 }
 
 impl PlannerHandle {
-    pub(crate) fn new(encoder: RequestEncoder, chat: bool) -> Self {
+    pub(crate) fn new(
+        encoder: RequestEncoder,
+        chat: bool,
+        counter: Option<Arc<dyn TokenCounter>>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 encoder: Arc::new(encoder),
                 inbox: Mutex::default(),
                 thread: OnceLock::new(),
                 chat,
+                counter,
             }),
         }
     }
@@ -154,7 +166,7 @@ impl PlannerHandle {
     /// The next turn of a conversation in which this was said and answered; `None` where the planner is gone.
     pub(crate) async fn write_turn(
         &self,
-        exchange: (Prompt, String),
+        exchange: (Said, String),
         later: Later,
         goes_on: bool,
     ) -> Option<Ready> {
@@ -293,9 +305,16 @@ impl PlannerLoop {
             goes_on,
             reply,
         } = turn;
-        let Shared { chat, encoder, .. } = &*self.handle.shared;
-        let ready = later.continued(goes_on, encoder, |next| {
-            continue_conversation(&said, &answer, next, *chat)
+        let Shared {
+            chat,
+            encoder,
+            counter,
+            ..
+        } = &*self.handle.shared;
+        let ready = later.continued(goes_on, encoder, |next, own| {
+            let prompt = continue_conversation(&said.prompt, &answer, next, *chat);
+            let size = continued_size(&prompt, &answer, [&said.size, own], counter.as_deref());
+            Said { prompt, size }
         });
         // one that cannot be written, or that nobody waits for any more, is recorded as lost, here
         if let Ok(ready) = ready {

@@ -173,8 +173,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let pushing = run.push_metrics();
 
     let workload = &settings.workload;
+    let counter = (workload.tokenizer.as_ref()).map(|_| Arc::clone(&run.token_counter));
     let texts = AnswerTexts {
-        counter: (workload.tokenizer.as_ref()).map(|_| Arc::clone(&run.token_counter)),
+        counter: counter.clone(),
         keep: workload.keep_text,
     };
     let recorder = RecorderThread::start(
@@ -187,7 +188,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
-    let planner = Planner::start(encoder, run.server.chat)?;
+    let planner = Planner::start(encoder, run.server.chat, counter)?;
     let grace = settings.limits.grace.to_duration();
     let screen = watches.then(|| run.screen(&record, &cells, &recorder.recorder));
     let (screen, signals) = match screen.flatten() {
@@ -376,7 +377,7 @@ impl Run<'_> {
     }
 
     /// One thread for each two CPUs: the kernel's stamps make a late read harmless, and the server may share this machine.
-    fn worker_count(&self) -> u32 {
+    pub(crate) fn worker_count(&self) -> u32 {
         let cpus =
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         self.settings

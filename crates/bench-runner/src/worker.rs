@@ -10,13 +10,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
-use bench_schema::{Exchange, Load, Nanos, Outcome, Prompt, Stamp};
+use bench_schema::{Exchange, Load, Nanos, Outcome, Stamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::RunError;
 use crate::health::{BackOff, BackOffHint};
-use crate::open_record::{Conversation, Ready, leave_unsent};
+use crate::open_record::{Conversation, Ready, Said, leave_unsent};
 use crate::phase::{Part, Phase};
 use crate::planner::Queue;
 use crate::server::LONGEST_ANSWER;
@@ -121,7 +121,7 @@ impl<G: WorkerIo> Worker<G> {
         let (due, waited) = phase.look(queue, Queue::next_due).await?;
         let due = due.map(|due| begin + due);
         if waited && due.is_some_and(|due| due < self.io.now()) {
-            phase.starve();
+            phase.starve(part);
         }
         Ok(due)
     }
@@ -140,7 +140,7 @@ impl<G: WorkerIo> Worker<G> {
         let mut due = phase.slot_begins(rank);
         let mut pause = None;
         loop {
-            self.pause_until(&phase, due).await;
+            self.reaches(&phase, due).await;
             if let Some(limiter) = &phase.limiter
                 && limiter.open_for(rank).await
             {
@@ -199,10 +199,9 @@ impl<G: WorkerIo> Worker<G> {
             let goes_on = !later.is_empty();
             let written = phase.planner.write_turn(exchange, next, goes_on).await;
             ready = written?; // without a planner what is left is recorded as lost
-            self.pause_until(phase, due).await;
-            if phase.stop.is_draining() {
-                ready.open_record.leave_unsent(due, self.index, RUN_ENDED);
-                leave_unsent(later, due, self.index, RUN_ENDED);
+            if !self.reaches(phase, due).await {
+                let later = later.into_iter().map(|later| later.open_record);
+                phase.take_back(std::iter::once(ready.open_record).chain(later));
                 return hint;
             }
         }
@@ -215,7 +214,7 @@ impl<G: WorkerIo> Worker<G> {
         phase: &Phase,
         ready: Ready,
         due: Stamp,
-    ) -> (Option<(Prompt, String)>, Option<BackOffHint>) {
+    ) -> (Option<(Said, String)>, Option<BackOffHint>) {
         let Ready {
             mut open_record,
             request,
@@ -236,15 +235,19 @@ impl<G: WorkerIo> Worker<G> {
         (answer, hint)
     }
 
-    /// Wait on the worker's one timer, beside others. A long wait looks up now and then whether the phase is over.
-    async fn pause_until(&self, phase: &Phase, due: Stamp) {
+    /// Wait on the worker's one timer, beside others, until this instant; whether it comes before the phase is over. A long wait looks up now and then
+    /// whether it is.
+    async fn reaches(&self, phase: &Phase, due: Stamp) -> bool {
         loop {
             let now = self.io.now();
-            if now >= due || phase.is_over(now) {
-                return;
+            if phase.is_over(now.min(due)) {
+                return false;
+            }
+            if now >= due {
+                return true;
             }
             tokio::select! {
-                () = phase.stop.reached(Ending::Draining) => return,
+                () = phase.stop.reached(Ending::Draining) => return false,
                 () = self.timer_queue.wait_until(due.min(now + LOOK_UP)) => {}
             }
         }
@@ -264,7 +267,7 @@ impl<G: WorkerIo> Worker<G> {
         }
     }
 
-    /// Nothing more is started from here: the slots work until they find nothing, conversations go on to their ends.
+    /// Nothing more is started from here: slots work until they find nothing, and conversations of an open loop go on to their ends.
     async fn until_all_are_back(
         &self,
         phase: &Phase,

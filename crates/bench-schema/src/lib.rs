@@ -63,6 +63,6 @@ pub use run::{
 pub use slo::{Goodput, Share, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]
 pub use stored::json_schemas;
-pub use stored::to_json;
+pub use stored::{as_stored, to_json};
 pub use trust::{Trust, TrustReason, TrustVerdict};
 pub use units::{Nanos, Stamp, counted};

@@ -1,7 +1,7 @@
 //! How load is offered, and when a cell ends.
 
 use std::fmt;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -406,6 +406,19 @@ impl AddAssign for PlanHash {
             let (sum, over_again) = sum.overflowing_add(u64::from(carry));
             *limb = sum;
             carry = over || over_again;
+        }
+    }
+}
+
+/// Takes out of a sum what was added to it.
+impl SubAssign for PlanHash {
+    fn sub_assign(&mut self, other: Self) {
+        let mut borrow = false;
+        for (limb, less) in self.limbs.iter_mut().zip(other.limbs) {
+            let (difference, under) = limb.overflowing_sub(less);
+            let (difference, under_again) = difference.overflowing_sub(u64::from(borrow));
+            *limb = difference;
+            borrow = under || under_again;
         }
     }
 }

@@ -222,6 +222,17 @@ const LINES: usize = 4;
 /// From here on a number is rounded to a whole one.
 const WHOLE: f64 = 1e7;
 
+/// A number as it is read again once it was stored: whoever makes another figure of one that is stored makes it of this.
+#[must_use]
+pub fn as_stored(value: f64) -> f64 {
+    let rounded = format!("{value:.6e}").parse().unwrap_or(value);
+    if value.abs() >= WHOLE {
+        value.round_ties_even()
+    } else {
+        rounded
+    }
+}
+
 /// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction.
 ///
 /// # Errors
@@ -302,11 +313,11 @@ impl Formatter for Lines {
 
     fn write_f64<W: Write + ?Sized>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
         // the shortest text of the nearest number with seven figures
-        let rounded = format!("{value:.6e}").parse().unwrap_or(value);
-        if value.abs() >= WHOLE || rounded.fract().abs() < f64::MIN_POSITIVE {
-            write!(out, "{value:.0}")
+        let stored = as_stored(value);
+        if stored.fract().abs() < f64::MIN_POSITIVE {
+            write!(out, "{stored:.0}")
         } else {
-            write!(out, "{rounded:?}")
+            write!(out, "{stored:?}")
         }
     }
 }

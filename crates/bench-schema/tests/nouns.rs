@@ -5,7 +5,7 @@
 use bench_schema::{
     ArrivalKind, Cause, Channel, Code, ConcurrencyRamp, Event, EventLog, Evidence, Experiment,
     Finding, GroupRecord, HardwareSummary, Known, Load, Metric, Nanos, PlanHash, Secret, Stamp,
-    Unit, to_json,
+    Unit, as_stored, to_json,
 };
 use serde_json::{Value, json};
 
@@ -100,6 +100,10 @@ fn sums_carry_across_all_digits_and_wrap_around() {
     let mut most: PlanHash = "f".repeat(64).parse().unwrap();
     most += hash("1");
     assert_eq!(most, PlanHash::default());
+    most -= hash("1");
+    assert_eq!(most, "f".repeat(64).parse().unwrap());
+    sum -= hash("1");
+    assert_eq!(sum, hash("ffffffffffffffffffffffffffffffff"));
 }
 
 #[test]
@@ -272,6 +276,15 @@ fn what_is_written_is_read_again_to_seven_figures_and_a_metric_is_one_line() {
     assert_eq!(read["cov"], json!(0.222_745_9));
     assert_eq!(again["zero"], json!(0));
     assert_eq!(again["large"], json!(3_600_000_000_123_i64));
+    for stored in [
+        18_412_239.686_938_904,
+        0.222_745_857_360_392_7,
+        1.5e-12,
+        0.0,
+    ] {
+        let read: f64 = serde_json::from_str(&to_json(&stored).unwrap()).unwrap();
+        assert_eq!(as_stored(stored).to_bits(), read.to_bits());
+    }
     for key in ["seed", "none", "empty", "text", "small"] {
         assert_eq!(again[key], run[key], "{key}");
     }

@@ -8,6 +8,9 @@ use bench_schema::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::TokenCounter;
+use crate::token_counter::count_words;
+
 /// One request of a plan and when it is due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
@@ -67,6 +70,32 @@ pub fn continue_conversation(before: &Prompt, answer: &str, next: &Prompt, chat:
         text_of(next)
     );
     Prompt::Text(text.into())
+}
+
+/// How long the prompt of a later turn is: in a chat as long as `before`, the answer and `next` together; one text is counted as a whole. Tokens are
+/// known where `counter` counts them.
+pub fn continued_size(
+    prompt: &Prompt,
+    answer: &str,
+    [before, next]: [&PromptSize; 2],
+    counter: Option<&dyn TokenCounter>,
+) -> PromptSize {
+    let tokens = |text: &str| counter?.count(text).ok();
+    let together = |of: fn(&PromptSize) -> Option<u64>, answer: Option<u64>| {
+        Some(of(before)? + answer? + of(next)?)
+    };
+    let (sent_tokens, words) = match prompt {
+        Prompt::Text(text) => (tokens(text), Some(count_words(text))),
+        _ => (
+            together(|size| size.sent_tokens, tokens(answer)),
+            together(|size| size.words, Some(count_words(answer))),
+        ),
+    };
+    PromptSize {
+        asked_tokens: next.asked_tokens,
+        sent_tokens,
+        words,
+    }
 }
 
 /// A prompt as messages; a text is the user's.

@@ -59,7 +59,7 @@ pub use arrivals::{Arrivals, Extent, RateCurve};
 pub use builtin_prompts::{USE_CASES, UseCase, WordPool};
 pub use dataset::{DatasetSpec, FileFormat, Study};
 pub use error::WorkloadError;
-pub use item::{After, Item, Planned, continue_conversation};
+pub use item::{After, Item, Planned, continue_conversation, continued_size};
 pub use length::{JointPart, JointSampler, JointSpec, LengthSampler, LengthSpec};
 pub use length::{LengthCategory, LengthTarget};
 pub use plan::{

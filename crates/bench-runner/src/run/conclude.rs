@@ -111,12 +111,23 @@ fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
 impl Run<'_> {
     /// A cell's record before anything was measured, with what this program keeps in flight.
     pub(super) fn blank_cell(&self, cell: &Cell) -> CellRecord {
-        blank_cell(cell, self.part(&cell.load), plan_record(self, cell))
+        self.blank(cell, self.part(&cell.load))
     }
 
     /// The same with what all shards keep in flight.
     pub(super) fn cell_of_all(&self, cell: &Cell) -> CellRecord {
-        blank_cell(cell, cell.load.clone(), plan_record(self, cell))
+        self.blank(cell, cell.load.clone())
+    }
+
+    fn blank(&self, cell: &Cell, load: Load) -> CellRecord {
+        let client = ClientRecord {
+            workers: self.worker_count(),
+            ..ClientRecord::default()
+        };
+        CellRecord {
+            client,
+            ..blank_cell(cell, load, plan_record(self, cell))
+        }
     }
 
     /// What the client knows of itself after the phases of a cell.

@@ -1,6 +1,6 @@
 //! From a cell to phases: what warms it up (the same load, for a while), plans, requests that are ready before it begins, the load itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bench_schema::{ArrivalKind, Load, Nanos, Phase as PhaseKind};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
@@ -181,6 +181,7 @@ impl Run<'_> {
                 .deal(plan.iter(), queues, depth, (label, sink)),
             requests: plan.requests(),
             length,
+            not_reached: Mutex::default(),
         })
     }
 

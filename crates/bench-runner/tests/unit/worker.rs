@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use bench_client::{RequestEncoder, Target, protocol_by_name};
 use bench_schema::{
     ArrivalKind, FailureKind, Outcome, Phase as PhaseKind, RequestRecord, Stage as At,
 };
-use bench_workload::{Plan, PlanSpec, Words};
+use bench_workload::{Plan, PlanSpec, TokenCounter, WorkloadError};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use tokio::sync::Notify;
@@ -35,6 +36,20 @@ enum Does {
     Hangs,
     /// The client's own code is broken.
     Panics,
+}
+
+/// Each word is a token.
+#[derive(Debug)]
+struct WordTokens;
+
+impl TokenCounter for WordTokens {
+    fn name(&self) -> &'static str {
+        "tokenizer"
+    }
+
+    fn count(&self, text: &str) -> Result<u64, WorkloadError> {
+        Ok(text.split_whitespace().count() as u64)
+    }
 }
 
 /// Virtual time, and a server that does what the script says, request after request.
@@ -227,7 +242,11 @@ impl Play {
         });
         let protocol = protocol_by_name("openai-chat").unwrap();
         let target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
-        let handle = PlannerHandle::new(RequestEncoder::new(&target).unwrap(), true);
+        let handle = PlannerHandle::new(
+            RequestEncoder::new(&target).unwrap(),
+            true,
+            Some(Arc::new(WordTokens)),
+        );
         let (recorder, kept) = Recorder::to_memory();
         let health = Arc::new(Health::new(self.keep_going, Secrets::default()));
         let sink = Arc::new(RecordSink {
@@ -246,12 +265,13 @@ impl Play {
             } else {
                 1
             };
-            let plan = Plan::new(spec, Arc::new(Words)).unwrap();
+            let plan = Plan::new(spec, Arc::new(WordTokens)).unwrap();
             let sink = (label, Arc::clone(&sink));
             Part {
                 queues: handle.deal(plan.iter(), queues, self.depth, sink),
                 requests: plan.requests(),
                 length,
+                not_reached: Mutex::default(),
             }
         };
         let warmup = self.warmup.map(|(requests, length)| {
@@ -338,7 +358,7 @@ fn played(phase: Arc<Phase>, kept: &Kept, stage: &Stage, result: Result<(), RunE
     Played {
         records: kept.take(),
         planned: phase.planned().0,
-        warm_planned: phase.warmup.as_ref().map_or(0, |part| part.handed_out().0),
+        warm_planned: phase.warmup.as_ref().map_or(0, |part| part.planned().0),
         bodies: stage
             .sent
             .borrow()
@@ -454,6 +474,16 @@ fn a_later_turn_carries_the_answer_and_waits_for_its_think_time() {
     let played = play.run();
     assert!(played.add_up());
     assert!(played.bodies[2].contains("answer-0") && played.bodies[2].contains("answer-1"));
+    let sent: Vec<_> = played
+        .measured()
+        .iter()
+        .map(|record| record.prompt.sent_tokens.zip(record.prompt.words))
+        .collect();
+    assert_eq!(
+        sent,
+        [Some((4, 4)), Some((9, 9)), Some((14, 14))],
+        "of all that was said, answers of a word each included"
+    );
     let began = ms(played.phase.start);
     assert_eq!(played.dispatched_ms(), [began, began + 2100, began + 4200]);
     let lateness = |r: &&RequestRecord| r.dispatched.is_some_and(|at| at > r.due);
@@ -461,6 +491,47 @@ fn a_later_turn_carries_the_answer_and_waits_for_its_think_time() {
         !played.measured().iter().any(lateness),
         "the planner's work was hidden"
     );
+}
+
+/// A cell that ends by time, a run that is ended, a precision that is reached: each after three seconds. Of the schedule of an open loop the end is
+/// known; its conversations go on to theirs.
+#[test]
+fn a_turn_that_is_due_after_the_load_has_ended_is_not_part_of_the_plan() {
+    let (closed, open) = (Load::closed(4), open(1.0, None));
+    for (load, ends_by, requests, last) in [
+        (&closed, "time", 8, 2),
+        (&closed, "order", 8, 2),
+        (&closed, "precision", 8, 2),
+        (&open, "time", 9, 6),
+        (&open, "order", 5, 3),
+        (&open, "precision", 5, 3),
+    ] {
+        let mut play = Play::new(load.clone(), 1_000, |_| Does::Answers(100));
+        play.spec.dataset = "multiturn:3:4:4:think=2".parse().unwrap();
+        play.spec.input = None;
+        match ends_by {
+            "time" => {
+                let requests = if load.is_open() { None } else { Some(1_000) };
+                play.spec.requests = requests;
+                play.spec.duration = Some(Nanos::from_secs(3));
+            }
+            "order" => play.drain_ms = Some(3_050),
+            _ => play.enough_ms = Some(3_050),
+        }
+        let played = play.run();
+        assert!(played.add_up());
+        let measured = played.measured();
+        assert!(
+            measured.iter().all(|r| r.dispatched == Some(r.due)),
+            "nothing goes out before it is due"
+        );
+        let seconds = |r: &&RequestRecord| (r.due - played.phase.start).as_secs_f64().floor();
+        let came = (
+            measured.len(),
+            measured.iter().map(seconds).fold(0.0, f64::max),
+        );
+        assert_eq!(came, (requests, f64::from(last)), "{load:?} {ends_by}");
+    }
 }
 
 #[test]
@@ -644,6 +715,21 @@ fn a_planner_that_is_too_slow_is_seen() {
         assert!(played.add_up() && played.planned == 12);
         assert!(played.phase.counts.starved() > 0);
     }
+}
+
+/// The first six requests are ready before the phase begins; a warm-up that has to wait for the others is nothing that was measured.
+#[test]
+fn a_warm_up_that_starves_is_not_counted_as_the_measurement() {
+    let load = open(1000.0, None);
+    let played = Play {
+        planner_ms: 50,
+        depth: 4,
+        warmup: Some((Some(40), Some(Nanos::from_millis(40)))),
+        ..Play::new(load, 4, |_| Does::Answers(5))
+    }
+    .run();
+    assert!(played.add_up() && played.planned == 4);
+    assert!(played.phase.counts.starved() <= played.planned);
 }
 
 #[test]
