@@ -9,10 +9,11 @@ mod responses;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::config::EngineKind;
 use crate::engine::{Finish, GenRequest};
 use crate::fault::FaultSet;
 use crate::http::{Events, Framing, Request};
-use crate::metrics::Phases;
+use crate::metrics::{Phases, limits_info};
 use crate::server::{Local, Shared};
 use openai::{Message, encode};
 use parameters::{ApiCall, body};
@@ -270,11 +271,16 @@ fn detokenize(server: &Shared, request: &Request) -> Result<Reply, Reply> {
 }
 
 fn metrics(server: &Shared) -> Reply {
-    let body = server.metrics.page(&server.config.model).into_bytes();
+    let mut page = server.metrics.page(&server.config.model);
+    match &server.config.engine {
+        EngineKind::Fixed(_) => {}
+        EngineKind::Scheduler(engine) => page.push_str(&limits_info(&engine.scheduler)),
+        EngineKind::Transformer(engine) => page.push_str(&limits_info(&engine.scheduler)),
+    }
     Reply {
         status: 200,
         content_type: "text/plain; version=0.0.4; charset=utf-8",
-        body,
+        body: page.into_bytes(),
     }
 }
 

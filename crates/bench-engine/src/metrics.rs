@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::config::Limits;
+
 /// Counters, gauges and histograms of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -239,6 +241,31 @@ histogram request_queue_time_seconds Histogram of time spent in WAITING phase fo
 histogram request_prefill_time_seconds Histogram of time spent in PREFILL phase for request.
 histogram request_decode_time_seconds Histogram of time spent in DECODE phase for request.
 ";
+
+/// A scheduler's limits, as labels of a metric that is there for them.
+pub(crate) fn limits_info(limits: &Limits) -> String {
+    let name = "bench_engine:scheduler_config_info";
+    let told = [
+        ("block_size", limits.block_size.to_string()),
+        (
+            "enable_chunked_prefill",
+            limits.enable_chunked_prefill.to_string(),
+        ),
+        (
+            "enable_prefix_caching",
+            limits.enable_prefix_caching.to_string(),
+        ),
+        (
+            "max_num_batched_tokens",
+            limits.max_num_batched_tokens.to_string(),
+        ),
+        ("max_num_seqs", limits.max_num_seqs.to_string()),
+        ("num_blocks", limits.num_blocks.to_string()),
+    ];
+    let labels = told.map(|(key, value)| format!("{key}=\"{value}\""));
+    let labels = labels.join(",");
+    format!("# HELP {name} Limits of the scheduler.\n# TYPE {name} gauge\n{name}{{{labels}}} 1.0\n")
+}
 
 /// What stands under a family's name, in the order of [`FAMILIES`].
 enum Shown<'a> {

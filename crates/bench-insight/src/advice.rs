@@ -1,6 +1,6 @@
 //! What to try for a cause: an action, and the recognised server's own parameter for it.
 
-use bench_schema::{Action, Advice, Cause, Evidence, Finding, Known};
+use bench_schema::{Action, Advice, Cause, Evidence, Finding, Known, ServerRecord};
 
 /// How each kind of server names what an action changes.
 const PARAMETERS: &str = include_str!("parameters.txt");
@@ -80,15 +80,25 @@ fn actions(finding: &Finding) -> Vec<Action> {
     }
 }
 
-/// What to try for a finding on a server of `kind`.
-pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
-    actions(finding)
-        .into_iter()
-        .map(|action| Advice {
-            action,
-            parameter: own_name(action.as_str(), kind),
-        })
+/// What to try for a finding on this server, without the switches that it says are on.
+pub(crate) fn of(finding: &Finding, server: &ServerRecord) -> Vec<Advice> {
+    let kind = server.kind.as_deref();
+    let is_on = |parameter: &String| {
+        let told = server.facts.get(&as_key(parameter));
+        told.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    };
+    let advice = actions(finding).into_iter().map(|action| Advice {
+        action,
+        parameter: own_name(action.as_str(), kind),
+    });
+    advice
+        .filter(|advice| !advice.parameter.as_ref().is_some_and(is_on))
         .collect()
+}
+
+/// `--max-num-seqs` as servers call it among their settings: `max_num_seqs`.
+fn as_key(parameter: &str) -> String {
+    parameter.trim_start_matches('-').replace('-', "_")
 }
 
 /// How to measure what a parameter does: what to write into the command of `--server`, and the `--vary` that goes with it. `None` of a parameter that no command
@@ -96,7 +106,7 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
 pub fn how_to_vary(advice: &Advice) -> Option<(String, String)> {
     let parameter = advice.parameter.as_deref()?;
     let values = row(parameter)?.next()?;
-    let name = parameter.trim_start_matches('-').replace('-', "_");
+    let name = as_key(parameter);
     Some(match (values, parameter.starts_with("--")) {
         ("switch", _) => (
             format!("{{{name}}}"),

@@ -58,11 +58,10 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .total_cmp(&a.severity)
             .then_with(|| a.code.cmp(&b.code))
     });
-    let kind = run.server.kind.as_deref();
     // Prompts that all begin with a word of their own have no beginning that could be kept.
     let differ = crate::conclude::prompts_differ(run);
     for finding in &mut found {
-        finding.advice = advice::of(finding, kind);
+        finding.advice = advice::of(finding, &run.server);
         if differ {
             let of_beginnings = |advice: &Advice| advice.action == Action::CachePrefixes;
             finding.advice.retain(|advice| !of_beginnings(advice));

@@ -170,6 +170,23 @@ fn a_key_is_asked_for_where_one_is_set_and_only_there() {
 }
 
 #[test]
+fn metrics_tell_the_limits_of_the_scheduler() {
+    let page = |toml: &str| {
+        let server = Server::start(EngineConfig::from_toml(toml).unwrap()).unwrap();
+        String::from_utf8(get(&server, "/metrics").body).unwrap()
+    };
+    let told = "bench_engine:scheduler_config_info{";
+    let page_of_seven = page(
+        "engine = { kind = 'scheduler', scheduler = { max_num_seqs = 7, enable_chunked_prefill = false } }",
+    );
+    let line = page_of_seven.lines().find(|line| line.starts_with(told));
+    let line = line.unwrap();
+    assert!(line.contains("max_num_seqs=\"7\""), "{line}");
+    assert!(line.contains("enable_chunked_prefill=\"false\""), "{line}");
+    assert!(!page("engine = { kind = 'fixed' }").contains(told));
+}
+
+#[test]
 fn metrics_count_what_was_generated() {
     let server = Server::start(fast()).unwrap();
     post(

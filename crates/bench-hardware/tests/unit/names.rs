@@ -16,7 +16,7 @@ fn every_line_of_the_table_is_a_rule_a_fact_or_a_comment() {
     let meant = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let is_fact = |line: &&str| line.starts_with("labels ") || line.starts_with("value ");
     let (facts, rules): (Vec<_>, Vec<_>) = meant.partition(is_fact);
-    assert_eq!((server_rules().len(), facts.len()), (rules.len(), 9));
+    assert_eq!((server_rules().len(), facts.len()), (rules.len(), 10));
 }
 
 #[test]

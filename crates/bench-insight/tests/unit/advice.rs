@@ -1,5 +1,13 @@
 use super::*;
 
+/// A server of a kind that tells nothing else.
+fn a(kind: &str) -> ServerRecord {
+    ServerRecord {
+        kind: Some(kind.to_owned()),
+        ..ServerRecord::default()
+    }
+}
+
 #[test]
 fn a_server_is_told_its_own_switch_for_the_prefix_cache() {
     let switch = |kind| without_prefix_cache(Some(kind));
@@ -13,25 +21,40 @@ fn a_server_is_told_its_own_switch_for_the_prefix_cache() {
 #[test]
 fn a_server_is_told_its_own_parameter_and_an_unknown_one_none() {
     let first = |kind| {
-        of(&Finding::new(Cause::Queueing, 0.5), kind)
+        of(&Finding::new(Cause::Queueing, 0.5), &a(kind))
             .swap_remove(0)
             .parameter
     };
-    assert_eq!(first(None), None);
-    assert_eq!(first(Some("vLLM")).as_deref(), Some("--max-num-seqs"));
-    assert_eq!(first(Some("llama.cpp")).as_deref(), Some("--parallel"));
-    assert_eq!(first(Some("bench-engine")).as_deref(), Some("max_num_seqs"));
+    assert_eq!(first("its own"), None);
+    assert_eq!(first("vLLM").as_deref(), Some("--max-num-seqs"));
+    assert_eq!(first("llama.cpp").as_deref(), Some("--parallel"));
+    assert_eq!(first("bench-engine").as_deref(), Some("max_num_seqs"));
+}
+
+#[test]
+fn a_switch_that_the_server_says_is_on_is_not_advised() {
+    let first = |kind: &str, value: &str| {
+        let mut server = a(kind);
+        let facts = &mut server.facts;
+        facts.insert("enable_chunked_prefill".to_owned(), value.to_owned());
+        of(&Finding::new(Cause::DecodeInterrupted, 0.5), &server)
+            .swap_remove(0)
+            .action
+    };
+    assert_eq!(first("bench-engine", "true"), Action::SmallerPrefillSteps);
+    assert_eq!(first("vllm", "True"), Action::SmallerPrefillSteps);
+    assert_eq!(first("bench-engine", "false"), Action::ChunkPrefill);
 }
 
 #[test]
 fn no_cause_no_advice() {
-    assert!(of(&Finding::new(Cause::Healthy, 0.0), Some("vllm")).is_empty());
+    assert!(of(&Finding::new(Cause::Healthy, 0.0), &a("vllm")).is_empty());
 }
 
 #[test]
 fn a_parameter_comes_with_the_line_that_tries_it() {
     let told = |kind| {
-        let advice = of(&Finding::new(Cause::Queueing, 0.5), Some(kind)).swap_remove(0);
+        let advice = of(&Finding::new(Cause::Queueing, 0.5), &a(kind)).swap_remove(0);
         how_to_vary(&advice)
     };
     let line = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
@@ -50,7 +73,7 @@ fn a_parameter_comes_with_the_line_that_tries_it() {
         )
     );
     assert_eq!(told("tensorrt_llm"), None);
-    let switch = of(&Finding::new(Cause::HeadOfLine, 0.5), Some("vllm")).swap_remove(0);
+    let switch = of(&Finding::new(Cause::HeadOfLine, 0.5), &a("vllm")).swap_remove(0);
     assert_eq!(
         how_to_vary(&switch),
         line(
