@@ -116,7 +116,9 @@ impl CapacityFigure {
             None => "",
         };
         let name = self.name.replace('_', " ");
-        let unit = if self.unit == name {
+        // `cost per million output tokens` has said what a cost is per
+        let said = self.unit.starts_with("per ") || self.unit.replace('/', " per ") == name;
+        let unit = if said {
             String::new()
         } else {
             format!(" {}", self.unit)
@@ -150,10 +152,7 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
     let tokens = rates
         .output_tokens_per_s
         .and_then(|t| scale(t, rates.output_tokens_per_s_interval));
-    let mut base = vec![format!(
-        "the load and request mix of {}, sustained",
-        cell.label
-    )];
+    let mut base = vec![format!("the load and request mix of {}", cell.label)];
     if assumptions.planned_use.is_some() {
         base.push(format!(
             "planned at {} of the measured rate",

@@ -260,7 +260,7 @@ fn what_an_open_loop_asked_for_and_got_is_a_bound() {
         .map(bench_insight::CapacityFigure::sentence)
         .collect();
     assert!(
-        told[0].starts_with("requests per day: at least 397,440 requests/day"),
+        told[0].starts_with("requests per day: at least 397,440, assuming"),
         "{told:?}"
     );
     assert!(told[1].starts_with("replicas: at most 5,"), "{told:?}");
@@ -371,7 +371,8 @@ fn planning_findings_name_their_assumptions() {
         claim(0)
     );
     assert!(
-        claim(1).contains("0.351 per million tokens") && claim(1).contains("1.20 per hour"),
+        claim(1).starts_with("cost per million output tokens: 0.351, assuming")
+            && claim(1).contains("1.20 per hour"),
         "{}",
         claim(1)
     );

@@ -114,9 +114,9 @@ pub(crate) struct PromptEffect {
     pub(crate) relative: f64,
     /// The output length that was held.
     pub(crate) output_tokens: f64,
-    /// Shortest prompt, in the unit of the factor.
+    /// Shortest prompt, tokens.
     pub(crate) from: f64,
-    /// Longest.
+    /// Longest prompt.
     pub(crate) to: f64,
     /// Prompt lengths compared.
     pub(crate) n: usize,
@@ -180,8 +180,8 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if let Some(effect) = prompt_effect(cells) {
         let mut found = Draft::new(Fact::PromptLength, 0.0)
             .because(Known::LatencyPenalty, effect.relative)
-            .in_unit(Known::FewestTokens, effect.from, Unit::Count)
-            .in_unit(Known::MostTokens, effect.to, Unit::Count)
+            .because(Known::FewestTokens, effect.from)
+            .because(Known::MostTokens, effect.to)
             .in_unit(Known::LevelBefore, effect.low_ns, Unit::Ns)
             .in_unit(Known::LevelAfter, effect.high_ns, Unit::Ns)
             .done()?;

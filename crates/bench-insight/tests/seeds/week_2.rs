@@ -1,7 +1,7 @@
 //! Week 2 Benchmark Results: A Detailed Analysis.
 
 use bench_insight::{analyse_run, findings, next_round};
-use bench_schema::{Answer, Cause, Code, Fact, Known, Metric};
+use bench_schema::{Answer, Cause, Code, Fact, Figure, Known, Metric, Unit};
 
 use super::{causes, fact, figures, found, load, named, near};
 
@@ -31,6 +31,12 @@ fn week_2_prompt_length_has_no_effect_from_5_to_106_words() {
     assert!(figures(effect, Known::LatencyPenalty)[0] < 0.05);
     near(figures(effect, Known::FewestTokens)[0], 5.0, 0.0);
     near(figures(effect, Known::MostTokens)[0], 106.0, 0.0);
+    let lengths = [Known::FewestTokens, Known::MostTokens].map(Figure::from);
+    let lengths = effect
+        .evidence
+        .iter()
+        .filter(|e| lengths.contains(&e.figure));
+    assert!(lengths.map(|e| e.unit).all(|unit| unit == Unit::Tokens));
 }
 
 #[test]
