@@ -96,9 +96,23 @@ pub(crate) fn value_axis(name: &str) -> Axis {
     titled(Axis::new().type_(AxisType::Value), name)
 }
 
-/// A logarithmic number line.
-pub(crate) fn log_axis(name: &str) -> Axis {
-    titled(Axis::new().type_(AxisType::Log), name)
+/// A logarithmic number line around these values.
+pub(crate) fn log_axis(name: &str, (low, high): (f64, f64)) -> Axis {
+    let (from, to) = log_ends(low, high);
+    titled(Axis::new().type_(AxisType::Log).min(from).max(to), name)
+}
+
+/// Ends of a logarithmic axis around these values: 1, 2 or 5 times a power of ten, so that the decades at the ends are not drawn whole for
+/// nothing. The lower end lies below all values, because bars begin there.
+fn log_ends(low: f64, high: f64) -> (f64, f64) {
+    const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+    let decade = |value: f64| 10_f64.powf(value.log10().floor());
+    let (low, high) = (low / 1.15, high * 1.05);
+    let mut below = STEPS.iter().rev().map(|step| step * decade(low));
+    let mut above = STEPS.iter().map(|step| step * decade(high));
+    let from = below.find(|end| *end <= low).unwrap_or(low);
+    let to = above.find(|end| *end >= high).unwrap_or(high);
+    (rounded(from), rounded(to))
 }
 
 /// Seconds since the run began.
@@ -458,7 +472,7 @@ impl Plot {
                 axis => Some(axis),
             });
             if let Some(y) = y {
-                make_logarithmic(y, self.lowest);
+                make_logarithmic(y, log_ends(self.lowest, self.highest));
             }
         }
         let bare = !has_legend && !self.root.contains_key("visualMap");
@@ -474,16 +488,16 @@ impl Plot {
 }
 
 /// Where an axis of numbers has no ends of its own.
-fn make_logarithmic(axis: &mut Value, lowest: f64) {
+fn make_logarithmic(axis: &mut Value, (from, to): (f64, f64)) {
     let is_plain = axis.get("type").and_then(Value::as_str) == Some("value")
         && axis.get("min").is_none()
         && axis.get("max").is_none();
     if let Some(axis) = axis.as_object_mut().filter(|_| is_plain) {
         axis.insert("type".into(), json!("log"));
-        // Bars begin at the axis's lower end (else at 1), which has to lie below the smallest of them.
-        let end = json!(10_f64.powf(lowest.log10().floor()));
-        axis.insert("startValue".into(), end.clone());
-        axis.insert("min".into(), end);
+        // Bars begin at the axis's lower end (else at 1).
+        axis.insert("startValue".into(), json!(from));
+        axis.insert("min".into(), json!(from));
+        axis.insert("max".into(), json!(to));
     }
 }
 

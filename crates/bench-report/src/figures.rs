@@ -226,7 +226,7 @@ const SHOWN: usize = 6;
 const PANEL: f64 = 900.0;
 /// Title above and air below a chart.
 const AROUND: f64 = 96.0;
-const HEAD: f64 = 180.0;
+const HEAD: f64 = 194.0;
 
 /// Two panels a row; `None` where there are fewer than two charts.
 fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<String> {
@@ -286,17 +286,15 @@ fn text_at((x, y): (f64, f64), (size, weight): (f64, &str), color: &str, words: 
 /// The key figures beside each other.
 fn tiles(run: &RunRecord, width: f64) -> String {
     let (at, tiles) = key_figures(run);
-    let at = at.map_or_else(String::new, |at| format!(", {at}"));
     let room = (width - 56.0) / tiles.len().max(1) as f64;
-    let mut out = String::new();
+    let at = at.map_or_else(String::new, |at| format!("At {at}:"));
+    let mut out = text_at((28.0, 130.0), (13.0, "normal"), SOFT, &at);
     for (i, (value, unit, words)) in tiles.iter().enumerate() {
         let x = 28.0 + room * i as f64;
-        // The last is of the whole run.
-        let at = if i + 1 < tiles.len() { at.as_str() } else { "" };
-        let words = shortened(&format!("{words}{at}"), 34);
+        let words = shortened(words, 34);
         let value = format!("{value} {unit}");
-        out.push_str(&text_at((x, 140.0), (22.0, "bold"), DARK, &value));
-        out.push_str(&text_at((x, 162.0), (13.0, "normal"), SOFT, &words));
+        out.push_str(&text_at((x, 156.0), (22.0, "bold"), DARK, &value));
+        out.push_str(&text_at((x, 176.0), (13.0, "normal"), SOFT, &words));
     }
     out
 }

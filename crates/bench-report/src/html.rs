@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bench_schema::{Code, Finding, RunRecord, TrustReason};
+use bench_schema::{Answer, Code, Finding, RunRecord, TrustReason, counted};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
@@ -288,9 +288,19 @@ fn findings(page: &mut Page, run: &RunRecord) {
     }
     page.section("findings", "Findings");
     let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
-    let (facts, told): (Vec<&Finding>, Vec<_>) = run.findings.iter().partition(is_fact);
+    let (facts, mut told): (Vec<&Finding>, Vec<_>) = run.findings.iter().partition(is_fact);
+    // The gravest miss stands for all: each has its row under the objectives.
+    let mut misses = 0_u64;
+    told.retain(|found| {
+        let is_miss = found.code == Code::Answer(Answer::SloMissed);
+        misses += u64::from(is_miss);
+        !is_miss || misses == 1
+    });
     page.push(&html! {
         @if !told.is_empty() { ul.findings { @for found in told { (finding(found)) } } }
+        @if misses > 1 {
+            p.note { a href="#objectives" { (counted(misses - 1, "more missed objective")) } " in the table of objectives" }
+        }
         @if !facts.is_empty() {
             details.card data-print { summary { "Facts" } ul { @for fact in facts { li { (claim(fact)) } } } }
         }

@@ -337,15 +337,21 @@ fn unknown(run: &RunRecord, most: usize) -> String {
             );
         }
     }
-    let lines: BTreeSet<String> = all
+    // What is not there for one reason is told together.
+    let mut reasons: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for ((what, why), cells) in &all {
+        let of = match cells.len() {
+            0 => String::new(),
+            n if n == run.cells.len() => " in every cell".to_owned(),
+            _ => format!(" in {}", cells.join("; ")),
+        };
+        reasons.entry(why).or_default().insert(what.clone() + &of);
+    }
+    let lines: BTreeSet<String> = reasons
         .iter()
-        .map(|((what, why), cells)| {
-            let of = match cells.len() {
-                0 => String::new(),
-                n if n == run.cells.len() => " in every cell".to_owned(),
-                _ => format!(" in {}", cells.join("; ")),
-            };
-            let (what, why) = (text::markdown(&format!("{what}{of}")), text::markdown(why));
+        .map(|(why, what)| {
+            let what: Vec<String> = what.iter().cloned().collect();
+            let (what, why) = (text::markdown(&what.join(", ")), text::markdown(why));
             format!("{what} ({why})")
         })
         .collect();

@@ -155,11 +155,7 @@ fn escape_markdown(plain: &str, begins_line: bool) -> String {
 /// An address without a character that Markdown could take for anything.
 fn is_plain_address(word: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_%?=&+#~,".contains(c);
-    let scheme = word.split("://").next().unwrap_or_default();
-    word.contains("://")
-        && !scheme.is_empty()
-        && scheme.chars().all(char::is_alphabetic)
-        && word.chars().all(safe)
+    word.find("://").is_some_and(|at| at > 0) && word.chars().all(safe)
 }
 
 fn escape_word(word: &str, begins_line: bool) -> String {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use bench_schema::{CellRecord, Factor, Metric, RunRecord};
+use bench_schema::{Benchmark, CellRecord, Factor, Metric, RunRecord};
 use charming::element::NameLocation;
 
 use super::load::{labelled, rate, rates_table};
@@ -22,8 +22,9 @@ struct Crossed<'a> {
     cells: Vec<(usize, usize, &'a CellRecord)>,
 }
 
-/// The columns are the load if cells differ in it, else the last factor.
+/// The columns are the load if cells differ in it, else the last factor. Lengths of a latency grid are no setting to choose.
 fn crossed<'a>(run: &'a RunRecord) -> Option<Crossed<'a>> {
+    (run.experiment != Benchmark::Latency).then_some(())?;
     let mut names = tables::shown_factors(run);
     let whole = |cell: &CellRecord| names.iter().all(|name| cell.factors.contains_key(name));
     if names.len() < 2 || levels(run).is_some() || !run.cells.iter().all(whole) {

@@ -141,8 +141,15 @@ pub(super) fn scatter(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
     let first: Pick = |row| Some((row.first.filter(|_| row.completed)? - row.start) * 1e3);
     let ttft = ("scatter-ttft", "prompt tokens", "TTFT (ms)");
     let prompt: Pick = |row| row.input.map(f64::from);
+    // Told for as many tokens as the prompts have, about.
+    let longest = trace.rows.iter().filter_map(prompt).fold(0.0, f64::max);
+    let (tokens, n) = match longest {
+        n if n >= 500.0 => ("A thousand", 1000.0),
+        n if n >= 50.0 => ("A hundred", 100.0),
+        _ => ("Ten", 10.0),
+    };
     let ttft = scattered(run, trace, ttft, (prompt, first), |(slope, r2), at| {
-        let adds = format!("A thousand prompt tokens add {} ms", short(slope * 1e3));
+        let adds = format!("{tokens} prompt tokens add {} ms", short(slope * n));
         followed(["TTFT", "prompt"], (adds, r2), at)
     });
     [e2e, ttft, speeds(run, trace)]

@@ -80,9 +80,12 @@ fn title(run: &RunRecord, topic: Topic, first: &Series, all: &[&Series]) -> Stri
         Topic::Queue => {
             let peak = |signal| tables::peak(run, signal).map(short);
             let waiting = peak(Signal::Waiting).map(|n| format!(" and {n} wait"));
+            let running = match peak(Signal::Running).unwrap_or(most) {
+                n if n == "1" => "1 request runs".to_owned(),
+                n => format!("{n} requests run"),
+            };
             format!(
-                "At most {} requests run{} in the server during measurement",
-                peak(Signal::Running).unwrap_or(most),
+                "At most {running}{} in the server during measurement",
                 waiting.unwrap_or_default()
             )
         }

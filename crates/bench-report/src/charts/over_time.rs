@@ -370,11 +370,14 @@ pub(super) fn lag(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         let bins = trace.lag.iter();
         bins.map(|bin| (bin.at, pick(bin).max(1.0))).collect()
     };
-    let plot = Plot::new(time_axis(run.duration.as_secs_f64()), log_axis("lag (µs)"))
+    let least = trace.lag.iter().map(|bin| bin.p50_us);
+    let least = least.fold(f64::INFINITY, f64::min).max(1.0);
+    let worst = trace.lag.iter().map(|bin| bin.max_us).fold(0.0, f64::max);
+    let up = log_axis("lag (µs)", (least, worst.max(least)));
+    let plot = Plot::new(time_axis(run.duration.as_secs_f64()), up)
         .curve("p50", "@0", &series(|bin| bin.p50_us))
         .curve("p99", "@1", &series(|bin| bin.p99_us))
         .curve("max", "@bad", &series(|bin| bin.max_us));
-    let worst = trace.lag.iter().map(|bin| bin.max_us).fold(0.0, f64::max);
     let title = format!(
         "The client read 99 % of the tokens within {} of their arrival, and all within {}",
         duration(trace.lag_p99_us? * 1e3),

@@ -46,6 +46,9 @@ fn shares_of(phases: &PhaseShares) -> [f64; 3] {
     [phases.queue, phases.prefill, phases.decode]
 }
 
+/// Share of a cell's time up to which waiting is none.
+const NONE: f64 = 0.005;
+
 /// Each phase with its colour and its values; waiting only where there is any.
 fn series(first: &'static str, all: &[[f64; 3]]) -> Vec<(&'static str, &'static str, Vec<f64>)> {
     let names = ["queue", first, "decode"].into_iter().zip(COLORS);
@@ -57,9 +60,11 @@ fn series(first: &'static str, all: &[[f64; 3]]) -> Vec<(&'static str, &'static 
     let series = names
         .enumerate()
         .map(|(i, (name, color))| (name, color, of(i)));
-    let any = |values: &Vec<f64>| values.iter().any(|&x| x > 0.0);
+    let any = all
+        .iter()
+        .any(|[queue, prefill, decode]| *queue > NONE * (queue + prefill + decode));
     series
-        .filter(|(name, _, values)| *name != "queue" || any(values))
+        .filter(|(name, ..)| *name != "queue" || any)
         .collect()
 }
 
@@ -166,7 +171,7 @@ pub(super) fn queue(run: &RunRecord) -> Option<Figure> {
     let of = format!("{share} % of mean E2E at {label}");
     let title = match told {
         None => format!("Waiting in the client is {of}; the server does not report its queue time"),
-        Some(_) if phases.queue < 0.005 => format!("Queueing is negligible: {of}"),
+        Some(_) if phases.queue < NONE => format!("Queueing is negligible: {of}"),
         Some(_) => format!("Queueing is {of}"),
     };
     let source = told.unwrap_or("time in the client (the server does not report its own)");

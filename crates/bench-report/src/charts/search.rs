@@ -23,8 +23,8 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
     );
     let unit = tables::capacity_unit(found);
     let axis = match found.factor.as_str() {
-        "rate" => log_axis("requested rate (requests/s)"),
-        _ => log_axis("concurrency"),
+        "rate" => log_axis("requested rate (requests/s)", (least, most)),
+        _ => log_axis("concurrency", (least, most)),
     };
     let mut plot = Plot::new(
         axis.min(rounded(least)).max(rounded(most)),

@@ -254,7 +254,7 @@ pub(crate) fn violins(
         .map(|(i, (_, sample))| violin(i, sample, is_log))
         .collect();
     let y = if is_log {
-        log_axis(unit)
+        log_axis(unit, (low, high))
     } else {
         value_axis(unit).scale(true)
     };
@@ -382,7 +382,7 @@ pub(crate) fn median_p95_of(all: &[(String, Points)]) -> Option<Figure> {
         let halves = halves(points);
         row.extend([halves.map(|h| h.0), halves.map(|h| h.1)].map(Cell::number));
         let known = halves.filter(|(low, _)| *low > 0.0);
-        told.extend(known.map(|(low, high)| held(name, low, high)));
+        told.extend(known.map(|(low, high)| (name, low, high)));
         table.push(row);
     }
     let (speed, p95) = (ends(points().map(|p| p.1))?, ends(points().map(|p| p.0))?);
@@ -394,7 +394,7 @@ pub(crate) fn median_p95_of(all: &[(String, Points)]) -> Option<Figure> {
             short(p95.0),
             short(p95.1)
         ),
-        _ => format!("When p95 is high, {}", told.join("; ")),
+        _ => format!("When p95 is high, {}", held_of(&told)),
     };
     Some(Figure::new("median-p95", title, plot).table(table))
 }
@@ -408,13 +408,31 @@ fn halves(points: &Points) -> Option<(f64, f64)> {
     (points.len() >= 6).then(|| (mean(low), mean(high)))
 }
 
-/// A speed counts as kept within a tenth.
-fn held(name: &str, low: f64, high: f64) -> String {
-    let change = high / low - 1.0;
-    let (low, high) = (short(low), short(high));
-    if change.abs() < 0.1 {
-        format!("{name} keeps its output speed ({low} and {high} tokens/s)")
-    } else if change < 0.0 {
+/// A name with its speeds where the p95 is low and where it is high.
+type Held<'a> = (&'a String, f64, f64);
+
+/// Which keep their speed, within a tenth, and what becomes of the others; of many that keep it their number.
+fn held_of(all: &[Held<'_>]) -> String {
+    /// Names with their speeds that a title has room for.
+    const NAMED: usize = 3;
+    let is_kept = |(_, low, high): &&Held<'_>| (high / low - 1.0).abs() < 0.1;
+    let (kept, changed): (Vec<&Held<'_>>, Vec<&Held<'_>>) = all.iter().partition(is_kept);
+    let mut told: Vec<String> = changed.into_iter().map(changes).collect();
+    match kept.len() {
+        n if n > NAMED && n == all.len() => told.push(format!("all {n} keep their output speed")),
+        n if n > NAMED => told.push(format!("the other {n} keep their output speed")),
+        _ => told.extend(kept.iter().map(|(name, low, high)| {
+            let (low, high) = (short(*low), short(*high));
+            format!("{name} keeps its output speed ({low} and {high} tokens/s)")
+        })),
+    }
+    told.join("; ")
+}
+
+fn changes((name, low, high): &Held<'_>) -> String {
+    let is_slower = high < low;
+    let (low, high) = (short(*low), short(*high));
+    if is_slower {
         format!("{name} slows down from {low} to {high} tokens/s")
     } else {
         format!("{name} speeds up from {low} to {high} tokens/s")

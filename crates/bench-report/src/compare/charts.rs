@@ -133,7 +133,7 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": i32::from(is_wide)}]});
     let spans = json!({"data": spans, "encode": {"x": [1, 2], "y": 0}, "tooltip": {"show": false}});
     let across = if is_wide {
-        log_axis("ratio to the baseline")
+        log_axis("ratio to the baseline", ratios(&shown))
     } else {
         value_axis("change against the baseline (%)")
     };
@@ -164,15 +164,24 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     Some(figure.note(note).table(tables::changes(held)))
 }
 
+/// A change as a ratio to the baseline.
+fn ratio(share: f64) -> f64 {
+    (1.0 + share).max(0.01)
+}
+
+/// The least and the most of what a chart of ratios shows.
+fn ratios(shown: &[&(&ComparisonRow, f64)]) -> (f64, f64) {
+    let of = |(row, relative): &&(&ComparisonRow, f64)| {
+        let interval = row.relative_interval;
+        let (low, high) = interval.map_or((*relative, *relative), |i| (i.low, i.high));
+        [ratio(relative.min(low)), ratio(relative.max(high))]
+    };
+    ends(shown.iter().flat_map(of)).unwrap_or((1.0, 1.0))
+}
+
 /// Points and intervals of a chart of changes, each at its row.
 fn dots(shown: &[&(&ComparisonRow, f64)], is_wide: bool) -> (Vec<Value>, Vec<Value>) {
-    let place = |share: f64| {
-        rounded(if is_wide {
-            (1.0 + share).max(0.01)
-        } else {
-            share * 100.0
-        })
-    };
+    let place = |share: f64| rounded(if is_wide { ratio(share) } else { share * 100.0 });
     let (mut points, mut spans) = (Vec::new(), Vec::new());
     for (at, (row, relative)) in shown.iter().enumerate() {
         let color = match row.verdict {
@@ -325,7 +334,12 @@ fn utilisation(study: &Study<'_>) -> Option<Figure> {
         .text("run", |(name, _): &(&str, &Option<f64>)| (*name).to_owned())
         .number((what, "%"), |(_, value)| **value)
         .rows("Mean utilisation", names.zip(&values));
-    let title = format!("Mean utilisation of {what} is {low} to {high} %");
+    let span = if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
+    };
+    let title = format!("Mean utilisation of {what} is {span} %");
     let figure = Figure::new("beside-utilisation", title, plot);
     Some(
         figure

@@ -131,6 +131,19 @@ var BENCH = (function () {
     });
   }
 
+  // A share that is wider than its bar stands upright in it, if the bar is long enough.
+  function upright(option, width) {
+    var names = list(option.xAxis).reduce(function (most, axis) { return Math.max(most, (axis.data || []).length); }, 0);
+    if ((width - 70) / Math.max(names, 1) > 42) { return; }
+    list(option.series).forEach(function (series) {
+      list(series.stack && series.data).forEach(function (item) {
+        if (!item || !item.label) { return; }
+        item.label.rotate = 90;
+        item.label.show = item.label.show && parseFloat(item.label.formatter) >= 20;
+      });
+    });
+  }
+
   // How many lines the legend's names take, so that none is hidden behind an arrow and none lies on the chart.
   function legendLines(option, width) {
     var lines = 1, used = 0;
@@ -175,6 +188,7 @@ var BENCH = (function () {
     option.backgroundColor = 'transparent';
     option.textStyle = { fontFamily: FONT, color: theme.text };
     axes(option, theme, width);
+    upright(option, width);
     list(option.legend).forEach(function (legend) {
       legend.textStyle = { color: theme.text, fontSize: narrow ? 11 : 12 };
       legend.inactiveColor = theme.muted; legend.pageTextStyle = { color: theme.soft }; legend.pageIconColor = theme.soft;

@@ -315,9 +315,12 @@ pub(crate) fn costliest(run: &RunRecord, cell: &str) -> [Cell; 3] {
         return [Cell::text("none found"), Cell::default(), Cell::default()];
     };
     let advice = finding.advice.first();
+    // A finding has the severity of its worst cell, which is named first.
+    let is_worst = finding.cells.first().is_some_and(|id| id == cell);
+    let up_to = if is_worst { "" } else { "up to " };
     [
         Cell::text(finding.cause().map_or("", words::cause_name)),
-        Cell::text(format!("{} %", percent(finding.severity))),
+        Cell::text(format!("{up_to}{} %", percent(finding.severity))),
         advice.map_or_else(Cell::default, |advice| Cell::text(words::advice(advice))),
     ]
 }

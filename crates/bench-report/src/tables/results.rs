@@ -457,9 +457,9 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         .column(Column::number("P95 factor", "×"), |row| {
             let p95 = of_group(row, Metric::E2e.from_origin(row.0.headline))
                 .and_then(|seen| seen.quantile_entry(0.95));
-            let few = p95.filter(|entry| entry.few_samples);
-            Cell::number(scaling_of_group(run, row.1).map(|row| row.scaling_factor))
-                .marked(few.map(|_| Mark::FewSamples))
+            let factor = scaling_of_group(run, row.1).map(|row| row.scaling_factor);
+            let few = p95.filter(|entry| entry.few_samples && factor.is_some());
+            Cell::number(factor).marked(few.map(|_| Mark::FewSamples))
         })
         .rows(format!("{}, {}", words(by), population_words(run)), rows)
 }

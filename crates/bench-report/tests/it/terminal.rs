@@ -92,6 +92,19 @@ fn a_precision_that_was_asked_for_is_told_where_it_was_not_reached_and_where_it_
 }
 
 #[test]
+fn a_severity_is_that_of_the_worst_cell_and_an_upper_bound_for_the_others() {
+    let mut run = runs::sweep();
+    let mut found = run.findings[0].clone();
+    found.code = Cause::Queueing.into();
+    found.severity = 0.585;
+    found.cells = vec![run.cells[1].id.clone(), run.cells[0].id.clone()];
+    run.findings = vec![found];
+    let text = markdown::render(&run, &[]);
+    assert!(text.contains("| 58.5 % |"), "{text}");
+    assert!(text.contains("| up to 58.5 % |"), "{text}");
+}
+
+#[test]
 fn one_miss_stands_for_all_that_the_table_of_objectives_has() {
     let mut run = runs::sweep();
     let mut miss = run.findings[0].clone();

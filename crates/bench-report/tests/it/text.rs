@@ -20,6 +20,10 @@ fn markdown_cannot_make_links_code_cells_or_html_of_a_name() {
         markdown("https://x:1/a?b=c_d, www.y.z @me (http://x) a(http://x)"),
         "`https://x:1/a?b=c_d`, www&#46;y.z \\@me (`http://x`) a(http&#58;//x)"
     );
+    assert_eq!(
+        markdown("server_metrics/http://x:1/metrics"),
+        "`server_metrics/http://x:1/metrics`"
+    );
     assert_eq!(markdown("# 1"), "\\# 1");
     assert_eq!(markdown("1. x"), "1\\. x");
     assert_eq!(markdown("14.0"), "14.0");

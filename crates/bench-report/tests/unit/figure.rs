@@ -30,6 +30,14 @@ fn values_that_span_more_than_thirty_times_have_a_logarithmic_axis() {
         .0;
     let y = small["yAxis"].get(0).unwrap_or(&small["yAxis"]);
     assert_eq!((&y["min"], &y["startValue"]), (&json!(0.1), &json!(0.1)));
+    assert_eq!(y["max"], json!(1000.0));
+}
+
+#[test]
+fn a_logarithmic_axis_ends_near_its_values() {
+    assert_eq!(log_ends(9.5, 1100.0), (5.0, 2000.0));
+    assert_eq!(log_ends(1.0, 400.0), (0.5, 500.0));
+    assert_eq!(log_ends(0.003, 0.098), (0.002, 0.2));
 }
 
 #[test]

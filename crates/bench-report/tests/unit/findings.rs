@@ -68,6 +68,20 @@ fn of_alternatives_the_first_with_all_its_numbers_stands() {
 }
 
 #[test]
+fn lengths_of_prompts_have_their_unit() {
+    let mut found = Finding::new(Fact::PromptLength, 0.0);
+    for (figure, n, unit) in [
+        (Known::LatencyPenalty, 0.018, Unit::Ratio),
+        (Known::FewestTokens, 12.0, Unit::Tokens),
+        (Known::MostTokens, 128.0, Unit::Tokens),
+    ] {
+        found.evidence.push(Evidence::new(figure.into(), n, unit));
+    }
+    let said = "E2E changes by 1.8 % over prompts from 12 to 128 tokens";
+    assert_eq!(headline(&found), said);
+}
+
+#[test]
 fn an_old_finding_says_what_it_said() {
     let mut old = Finding::new(Code::Other("tail_gap".to_owned()), 0.5);
     old.message = Some("P95 is 3.0× the median".to_owned());
