@@ -71,6 +71,7 @@ const COARSE: f64 = 0.1;
 fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
     let told = [
         (0.5, "server_queue_p50"),
+        (0.9, "server_queue_p90"),
         (0.95, "server_queue_p95"),
         (0.99, "server_queue_p99"),
     ];

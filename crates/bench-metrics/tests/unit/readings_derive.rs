@@ -166,6 +166,7 @@ fn phase_times_come_from_what_the_histograms_gained_in_the_window() {
     assert!(close(value(&summary, "server_ttft_mean"), 0.05e9));
     assert!(close(value(&summary, "server_ttft_count"), 20.0));
     assert!(close(value(&summary, "server_ttft_p50"), 0.05e9));
+    assert!(close(value(&summary, "server_ttft_p90"), 0.09e9));
     let bucket = summary.derived["server_ttft_p50"].interval.unwrap();
     assert!(
         close(bucket.low, 0.0) && close(bucket.high, 0.1e9),

@@ -43,7 +43,7 @@ fn phases(d: &mut Derived<'_>) {
         };
         d.put(&format!("{name}_mean"), mean * NS, Unit::Ns);
         d.put(&format!("{name}_count"), delta.count, Unit::Count);
-        for (q, label) in [(0.5, "p50"), (0.95, "p95"), (0.99, "p99")] {
+        for (q, label) in [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")] {
             let name = format!("{name}_{label}");
             match delta.bracketed(q) {
                 Some(quantile) => d.put_quantile(&name, quantile),
