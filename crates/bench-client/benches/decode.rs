@@ -87,6 +87,7 @@ fn mark(read: usize) -> ReadMark {
     let at = i64::try_from(read).unwrap() * 1_000_000;
     ReadMark {
         arrival: Stamp::new(at),
+        stamped: true,
         returned: Stamp::new(at + 1000),
         previous_return: Stamp::new(at - 900_000),
         last_token_from: Stamp::new(at - 900_000),

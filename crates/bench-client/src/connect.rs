@@ -88,14 +88,15 @@ impl Connector {
             Ok(fd) => (Some(fd), None),
             Err(error) => (None, Some(no_stamps(&error))),
         };
-        let all_unix = target.endpoints.iter().all(|e| e.socket_path().is_some());
+        // One is enough: then some of the stamps are not the kernel's.
+        let any_unix = target.endpoints.iter().any(|e| e.socket_path().is_some());
         Ok(Self {
             stamps,
             tls,
             http: target.http,
             proxy: target.proxy.clone(),
             names: RefCell::default(),
-            no_stamps: RefCell::new(refused.or(all_unix.then(|| UNIX_SOCKET.to_owned()))),
+            no_stamps: RefCell::new(refused.or(any_unix.then(|| UNIX_SOCKET.to_owned()))),
             _asking: asking,
         })
     }

@@ -123,7 +123,7 @@ impl Socket {
             let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
             let look = look_ahead(fd, &self.log, started);
-            let piece = look.piece.filter(|piece| *piece < room);
+            let piece = look.piece.filter(|piece| *piece <= room);
             let wanted = buffer.get_mut(..piece.unwrap_or(room)).unwrap_or_default();
             let received = sys::recv(fd, wanted);
             let returned = self.log.now();
@@ -143,7 +143,8 @@ impl Socket {
                         returned,
                         realtime_ns: received.realtime_ns,
                         drained,
-                        piece: piece.map(|_| end_of_piece(&received, sys::next_stamp(fd))),
+                        piece: piece
+                            .map(|_| end_of_piece(&received, sys::next_stamp(fd), look.is_last)),
                         one_segment: look.segment == Some(received.len),
                         len: received.len,
                         opening: received.opening,
@@ -244,6 +245,9 @@ impl AsyncWrite for Socket {
 pub(crate) struct ReadLog {
     stamps: Rc<KernelStamps>,
     mark: Cell<ReadMark>,
+    is_shared: Cell<bool>,
+    /// Bytes from the beginning to where the event or the TLS record that is being read ends, on a shared connection.
+    record_end: Cell<u64>,
     /// A moment at which the receive queue was empty.
     drained: Cell<Stamp>,
     reads: Arc<AtomicU64>,
@@ -282,6 +286,8 @@ impl ReadLog {
         Rc::new(Self {
             stamps,
             mark: Cell::default(),
+            is_shared: Cell::new(false),
+            record_end: Cell::new(0),
             drained: Cell::new(now),
             reads: Arc::default(),
             bytes_read: Cell::new(0),
@@ -303,9 +309,16 @@ impl ReadLog {
         self.stamps.clock().now()
     }
 
-    /// Begin an exchange at `now`: no byte of its answer can have arrived before.
+    /// Several exchanges share the connection.
+    pub(crate) fn share(&self) {
+        self.is_shared.set(true);
+    }
+
+    /// Begin an exchange at `now`: no byte of its answer can have arrived before. On a shared connection bytes of others' may.
     pub(crate) fn begin(&self, now: Stamp) -> LogPosition {
-        self.drained.set(self.drained.get().max(now));
+        if !self.is_shared.get() {
+            self.drained.set(self.drained.get().max(now));
+        }
         self.opening.set(None);
         self.in_vain.set(0);
         self.begun_at.set(self.reads());
@@ -344,13 +357,18 @@ impl ReadLog {
             self.stamps.note_single();
         }
         let closing = self.stamps.closing().map(|delay| arrival - delay);
+        let stamped = read.realtime_ns.is_some();
+        let shared = self.is_shared.get();
+        // Of several segments the stamp is the last one's, and of whose answer that is nobody knows.
+        let own = read.one_segment || read.piece == Some(PieceEnd::OfASegment);
         self.mark.set(ReadMark {
             arrival,
             returned: read.returned,
+            stamped,
             previous_return,
             last_token_from: closing.map_or(previous_return, |at| at.max(previous_return)),
-            merged: false,
-            continues: read.piece == Some(PieceEnd::InASegment),
+            merged: shared && stamped && !own,
+            continues: !shared && read.piece == Some(PieceEnd::InASegment),
         });
         match read.piece {
             // What is left came with later segments.
@@ -525,9 +543,14 @@ struct Look {
     segment: Option<usize>,
     /// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
     piece: Option<usize>,
+    /// Whether nothing waits behind the piece.
+    is_last: bool,
 }
 
 fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
+    if log.is_shared.get() {
+        return next_of_shared(fd, log);
+    }
     let piecewise = log.may_hold_several(now);
     let nothing = Look::default();
     if !piecewise && !log.stamps.expects_several() {
@@ -541,21 +564,54 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
         let segment = Some(queued);
         return Look { segment, ..nothing };
     }
-    let piece = (piecewise && log.is_unusual(queued)).then(|| first_piece(fd, queued));
-    let piece = piece.flatten();
+    let unusual = piecewise && log.is_unusual(queued);
+    let piece = unusual.then(|| peek(fd, &mut [0; LOOK], end_of_first));
+    let piece = piece.flatten().filter(|piece| *piece < queued);
     Look { piece, ..nothing }
 }
 
-fn first_piece(fd: BorrowedFd<'_>, queued: usize) -> Option<usize> {
-    let mut bytes = [0_u8; LOOK];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let (read, _) = rustix::net::recv(fd, &mut bytes, flags).ok()?;
-    end_of_first(bytes.get(..read)?).filter(|end| *end < queued)
+/// What waits on a connection that several exchanges share is of several answers, and each needs its own stamp: a read takes one event or
+/// one TLS record. Where there is no end of either, nobody knows what ends with the read.
+fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
+    let mut bytes = [0; LOOK];
+    let read = log.bytes_read.get();
+    let rest = usize::try_from(log.record_end.get().saturating_sub(read)).unwrap_or(usize::MAX);
+    let found = peek(fd, &mut bytes, |bytes| {
+        let end = if rest > 0 {
+            Some(rest)
+        } else {
+            end_of_first(bytes)
+        };
+        Some((end, bytes.len()))
+    });
+    let Some((Some(end), waiting)) = found else {
+        return Look::default();
+    };
+    log.record_end.set(read.saturating_add(end as u64));
+    Look {
+        piece: Some(end.min(waiting)),
+        is_last: end >= waiting && waiting < LOOK,
+        segment: None,
+    }
 }
 
-/// What the stamp of the next byte says of the end of a piece.
-fn end_of_piece(received: &Received, next: Option<i64>) -> PieceEnd {
-    if next.is_some() && next != received.realtime_ns {
+fn peek<T>(
+    fd: BorrowedFd<'_>,
+    room: &mut [u8; LOOK],
+    find: impl FnOnce(&[u8]) -> Option<T>,
+) -> Option<T> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let (read, _) = rustix::net::recv(fd, &mut *room, flags).ok()?;
+    find(room.get(..read).filter(|bytes| !bytes.is_empty())?)
+}
+
+/// What the stamp of the next byte says of the end of a piece. Behind one that is the last of the queue nothing waits.
+fn end_of_piece(received: &Received, next: Option<i64>, is_last: bool) -> PieceEnd {
+    let ends = match next {
+        Some(_) => next != received.realtime_ns,
+        None => is_last,
+    };
+    if ends {
         PieceEnd::OfASegment
     } else {
         PieceEnd::InASegment
@@ -595,6 +651,8 @@ pub struct ReadMark {
     pub arrival: Stamp,
     /// When the read returned to this program.
     pub returned: Stamp,
+    /// Whether `arrival` is the kernel's. Where it is not, how late the read was is not known.
+    pub stamped: bool,
     /// A moment at which the socket was seen empty: no byte of this read had arrived then. Normally the read before this one. The same as
     /// `arrival` where one segment brought all of it.
     pub previous_return: Stamp,
@@ -602,8 +660,8 @@ pub struct ReadMark {
     /// last tokens such events have lately come (in nineteen of twenty answers that were read apart; else by how long this thread takes
     /// to be woken). Between `previous_return` and `arrival`; the former where nothing is known yet.
     pub last_token_from: Stamp,
-    /// Whether the bytes may come from an earlier read than the one described (HTTP/2 reads ahead for all its streams): then
-    /// even the last event is known only to have arrived in `previous_return ..= arrival`.
+    /// Whether the bytes may have come before the segment that is described: on a connection that several answers share it may be another
+    /// answer's, or the read an earlier one. Then even the last event is known only to have arrived in `previous_return ..= arrival`.
     pub merged: bool,
     /// Whether bytes that this read left have the same stamp: what it brought and what the next one brings are to be judged as one read.
     pub continues: bool,

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 
 use bench_schema::{Nanos, Stamp};
 use hyper::http::response::Parts;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio_rustls::client::TlsStream;
 
 use crate::ReadMark;
@@ -198,9 +198,19 @@ impl Wire {
         let read = match &mut self.stream {
             Stream::Plain(socket) => ready!(socket.poll_recv(cx, room)),
             Stream::Tls(tls) => {
-                let mut room = ReadBuf::new(room);
-                let read = ready!(Pin::new(tls).poll_read(cx, &mut room));
-                read.map(|()| room.filled().len())
+                // Its `poll_read` would read on from the socket while there is room.
+                let mut tls = Pin::new(tls);
+                let read = ready!(tls.as_mut().poll_fill_buf(cx));
+                let read = read.map(|plain| {
+                    let len = plain.len().min(room.len());
+                    let (to, from) = (room.get_mut(..len), plain.get(..len));
+                    to.zip(from).map_or(0, |(to, from)| {
+                        to.copy_from_slice(from);
+                        len
+                    })
+                });
+                tls.consume(read.as_ref().map_or(0, |len| *len));
+                read
             }
             #[cfg(test)]
             Stream::Scripted(script) => ready!(script.poll_recv(cx, room)),
@@ -233,3 +243,7 @@ impl Wire {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+#[path = "../tests/unit/transfer.rs"]
+mod tests;

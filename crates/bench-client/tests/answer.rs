@@ -20,6 +20,7 @@ fn decoder(limits: AnswerLimits) -> AnswerDecoder {
 fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
     ReadMark {
         arrival: Stamp::new(arrival),
+        stamped: true,
         returned: Stamp::new(returned),
         previous_return: Stamp::new(previous_return),
         last_token_from: Stamp::new(previous_return),

@@ -33,7 +33,7 @@ fn record(cell: &str, id: u64) -> RequestRecord {
             at: due
                 + Nanos::from_millis(20 + k * 7)
                 + Nanos::new(i64::try_from(id * 31 % 17).unwrap() * 100_000),
-            lag: Nanos::new(30_000),
+            lag: Some(Nanos::new(30_000)),
             bound: Nanos::new(if k == 2 { 500_000 } else { 0 }),
             tokens: Some(1),
             channel: if k == 0 {

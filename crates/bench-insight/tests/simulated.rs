@@ -45,7 +45,7 @@ fn answered(id: u64, sent_ms: f64, e2e_ms: f64) -> RequestRecord {
     for ms in [sent_ms + 0.2 * e2e_ms, sent_ms + e2e_ms] {
         wire.events.push(Event {
             at: at(ms),
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

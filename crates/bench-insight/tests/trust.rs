@@ -763,7 +763,7 @@ fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> 
         wire.sent = Some(Stamp::new(sent * 1_000_000));
         wire.events.push(Event {
             at: at(sent + 50 * token),
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,
@@ -870,7 +870,7 @@ fn a_server_that_stops_while_everybody_waits_for_a_first_token_stands_still() {
             record.wire.events = EventLog::default();
             record.wire.events.push(Event {
                 at: first.unwrap(),
-                lag: Nanos::ZERO,
+                lag: Some(Nanos::ZERO),
                 bound: Nanos::ZERO,
                 tokens: None,
                 channel: Channel::Answer,

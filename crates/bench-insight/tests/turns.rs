@@ -63,7 +63,7 @@ fn requests(
         wire.sent = Some(Stamp::EPOCH + Nanos::from_secs_f64(sent));
         let event = |token| Event {
             at: at(token),
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

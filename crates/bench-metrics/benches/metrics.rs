@@ -55,7 +55,7 @@ fn answer(id: u64, tokens: u32) -> RequestRecord {
             );
         events.push(Event {
             at,
-            lag: Nanos::new(30_000),
+            lag: Some(Nanos::new(30_000)),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

@@ -19,8 +19,8 @@ names! {
 pub struct Event {
     /// Kernel arrival, or read-return where the run's clock says so.
     pub at: Stamp,
-    /// Read-return minus arrival: the client's own lag for this event.
-    pub lag: Nanos,
+    /// Read-return minus arrival: the client's own lag for this event. Absent where `at` is the read-return: then the lag is unknown.
+    pub lag: Option<Nanos>,
     /// How much earlier than `at` the event may really have arrived; zero where the stamp is exact.
     pub bound: Nanos,
     /// Tokens in this event, where the stream tells.
@@ -47,7 +47,7 @@ pub struct EventLog {
     /// Gaps that do not fit in 32 bits (over 4.29 s, or negative): index into `gaps` and true value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wide_gaps: Vec<(u32, Nanos)>,
-    /// Client lag of each event in nanoseconds, saturating at 4.29 s.
+    /// Client lag of each event in nanoseconds, saturating at 4.29 s; empty where it is not known of every one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lags: Vec<u32>,
     /// Index and width of each stamp that is not exact.
@@ -62,7 +62,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Append one event. Token counts are kept only if every event has one.
+    /// Append one event. Token counts and lags are kept only if every event has one.
     pub fn push(&mut self, event: Event) {
         let index = u32::try_from(self.len()).unwrap_or(u32::MAX);
         if let Some(last) = self.last {
@@ -77,9 +77,10 @@ impl EventLog {
             self.first = Some(event.at);
         }
         self.last = Some(event.at);
-        self.push_tokens(event.tokens);
-        self.lags
-            .push(u32::try_from(event.lag.get().max(0)).unwrap_or(u32::MAX));
+        push_if_all(&mut self.tokens, index, event.tokens);
+        let lag = event.lag;
+        let lag = lag.map(|lag| u32::try_from(lag.get().max(0)).unwrap_or(u32::MAX));
+        push_if_all(&mut self.lags, index, lag);
         if event.bound > Nanos::ZERO {
             self.bounds.push((index, event.bound));
         }
@@ -89,13 +90,6 @@ impl EventLog {
             .map_or(Channel::Answer, |&(_, channel)| channel);
         if event.channel != current {
             self.channels.push((index, event.channel));
-        }
-    }
-
-    fn push_tokens(&mut self, tokens: Option<u32>) {
-        match tokens {
-            Some(count) if self.tokens.len() == self.lags.len() => self.tokens.push(count),
-            _ => self.tokens.clear(),
         }
     }
 
@@ -157,7 +151,7 @@ impl EventLog {
         })
     }
 
-    /// Client lag of each event, in order.
+    /// Client lag of each event, in order; none where it is not known.
     pub fn lags(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.lags.iter().map(|&lag| Nanos::new(i64::from(lag)))
     }
@@ -200,5 +194,13 @@ impl EventLog {
                 .iter()
                 .map(|&(at, c)| (usize::try_from(at).unwrap_or(usize::MAX), c)),
         )
+    }
+}
+
+/// Keep a column only where each event so far has a value.
+fn push_if_all(column: &mut Vec<u32>, index: u32, value: Option<u32>) {
+    match value {
+        Some(value) if u32::try_from(column.len()) == Ok(index) => column.push(value),
+        _ => column.clear(),
     }
 }

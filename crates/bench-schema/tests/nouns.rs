@@ -123,7 +123,7 @@ fn text_and_digest_are_the_same_number_in_the_same_order() {
 fn event(at: i64) -> Event {
     Event {
         at: Stamp::new(at),
-        lag: Nanos::new(7),
+        lag: Some(Nanos::new(7)),
         bound: Nanos::ZERO,
         tokens: None,
         channel: Channel::Answer,

@@ -57,7 +57,7 @@ pub(crate) fn request(cell: &str, concurrency: u64, id: u64, stretch: f64) -> Re
         let wobble = ((id * 13 + k * 29) % 7) as f64 * 0.4;
         wire.events.push(Event {
             at: later(first + k as f64 * 9.0 + wobble),
-            lag: Nanos::new(40_000),
+            lag: Some(Nanos::new(40_000)),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

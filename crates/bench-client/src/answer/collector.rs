@@ -270,7 +270,9 @@ impl Collector {
         self.last_exact = event.exact.then_some(mark.arrival);
         self.log.push(Event {
             at: mark.arrival,
-            lag: (mark.returned - mark.arrival).or_zero(),
+            lag: mark
+                .stamped
+                .then(|| (mark.returned - mark.arrival).or_zero()),
             bound: if event.exact { Nanos::ZERO } else { bound },
             tokens: event.tokens,
             channel: event.channel,

@@ -48,8 +48,11 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for ConnectionTasks {
         let shared = Rc::clone(&self.shared);
         self.tasks.spawn(async move {
             let mut future = std::pin::pin!(future);
+            let mut has_read = false;
+            let poll =
+                |cx: &mut Context<'_>| poll_driver(future.as_mut(), &shared, &mut has_read, cx);
             // What it comes to is told to every stream by hyper.
-            drop(std::future::poll_fn(|cx| poll_driver(future.as_mut(), &shared, cx)).await);
+            drop(std::future::poll_fn(poll).await);
         });
     }
 }
@@ -82,6 +85,7 @@ impl Http2 {
     ) -> Result<Self, Break> {
         /// Bytes of one read.
         const ROOM: usize = 16 << 10;
+        wire.log.share();
         let shared = Rc::new(Shared {
             log: Rc::clone(&wire.log),
             peek,
@@ -121,15 +125,22 @@ impl Http2 {
     }
 }
 
-/// Poll a connection with one read; after a read give way, so that the streams it woke take their frames before the next one.
+/// Poll a connection with one read; after a read give way, so that the streams it woke take their frames before the next one. Of an answer's
+/// head hyper tells another task first, and that one the stream: both have their turn.
 fn poll_driver<F: Future>(
     connection: Pin<&mut F>,
     shared: &Shared,
+    has_read: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<F::Output> {
+    if std::mem::take(has_read) {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
     shared.permit.set(true);
     let over = connection.poll(cx);
     if over.is_pending() && !shared.permit.get() {
+        *has_read = true;
         cx.waker().wake_by_ref();
     }
     over
@@ -239,6 +250,7 @@ pub(crate) struct Http2Transfer {
     sent: Arc<Sent>,
     awaiting: Awaiting,
     data: Bytes,
+    begun: Stamp,
     seen: LastRead,
     woken: Arc<WokenAt>,
 }
@@ -253,9 +265,10 @@ impl Http2Transfer {
             sent: Arc::clone(&sent),
         };
         let response = connection.sender.send_request(request.over_http2(outgoing));
+        let begun = shared.log.now();
         let seen = LastRead {
             reads: shared.log.reads(),
-            drained: shared.log.now(),
+            drained: begun,
         };
         let woken = WokenAt {
             reads: shared.log.shared_reads(),
@@ -267,6 +280,7 @@ impl Http2Transfer {
             sent,
             awaiting: Awaiting::Head(Box::pin(response)),
             data: Bytes::new(),
+            begun,
             seen,
             woken: Arc::new(woken),
         }
@@ -288,7 +302,15 @@ impl Http2Transfer {
 
     /// What hyper has decoded next.
     fn take(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        let mark = || self.seen.mark(&self.shared.log, &self.woken);
+        let mark = || {
+            let mark = self.seen.mark(&self.shared.log, &self.woken);
+            // Others' bytes may have come before it was asked for; its own did not.
+            let earliest = mark.previous_return.max(self.begun).min(mark.arrival);
+            ReadMark {
+                previous_return: earliest,
+                ..mark
+            }
+        };
         let last = loop {
             match &mut self.awaiting {
                 Awaiting::Head(response) => match ready!(response.as_mut().poll(cx)) {

@@ -24,6 +24,7 @@ fn mark(read: usize) -> ReadMark {
     let returned = Stamp::new((i64::try_from(read).unwrap() + 1) * PERIOD);
     ReadMark {
         arrival: returned - Nanos::new(LAG),
+        stamped: true,
         returned,
         previous_return: returned - Nanos::new(PERIOD),
         last_token_from: returned - Nanos::new(PERIOD),

@@ -16,6 +16,7 @@ fn pause_of_answers(under_way: Nanos, reads: &[(i64, usize)]) -> Nanos {
     let now = clock.now();
     let mark = ReadMark {
         arrival: now,
+        stamped: true,
         returned: now,
         previous_return: now,
         last_token_from: now,

@@ -80,6 +80,54 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
     assert!(own > 0, "{own} of their own, {shared} shared");
 }
 
+/// On a connection that answers share no event may have the stamp of another answer's, whatever the kernel puts together.
+#[tokio::test]
+async fn events_of_a_shared_connection_have_their_own_stamps_or_are_known_to_be_bounded() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    sys::ask_for_stamps(near.as_fd()).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    far.set_nodelay(true).unwrap();
+    let clock = Clock::start();
+    let log = ReadLog::new(Rc::new(KernelStamps::new(clock.clone())));
+    log.share();
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    // a frame's head, and its event
+    let frame = b"\x00\x00\x0a\x00\x00\x00\x00\x00\x01data: {}\n\n";
+    let slack = Nanos::new(50_000);
+    let (mut own, mut bounded) = (0, 0);
+    for round in 0..200 {
+        let quick = round % 2 == 0;
+        rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), quick).unwrap();
+        // another exchange begins meanwhile, and says nothing of when these bytes came
+        let mut written = Vec::new();
+        for _ in 0..3 {
+            let before = clock.now();
+            far.write_all(frame).unwrap();
+            written.push((before - slack, clock.now() + slack));
+        }
+        log.begin(clock.now());
+        let reads = read_what_waits(&mut socket, 3 * frame.len()).await;
+        assert_eq!(reads.len(), 3, "one event a read");
+        for ((mark, _), (before, after)) in reads.iter().zip(written) {
+            assert!(!mark.continues);
+            if !mark.stamped {
+                continue;
+            }
+            assert!(mark.previous_return <= after && before <= mark.arrival);
+            assert!(mark.merged || mark.arrival <= after);
+            own += usize::from(!mark.merged);
+            bounded += usize::from(mark.merged);
+        }
+    }
+    assert!(own > 0, "{own} exact, {bounded} bounded");
+}
+
 /// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
 #[tokio::test]
 async fn events_that_one_segment_brought_have_its_stamp() {

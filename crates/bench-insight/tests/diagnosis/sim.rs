@@ -486,7 +486,7 @@ fn events_at(stamps: impl Iterator<Item = Stamp>) -> EventLog {
     for at in stamps {
         log.push(Event {
             at,
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

@@ -10,7 +10,7 @@ fn long_answer() -> RequestRecord {
         let late = if n < 500 { 0 } else { 50 };
         wire.events.push(Event {
             at: Stamp::EPOCH + Nanos::from_millis(n + late),
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

@@ -144,7 +144,7 @@ fn times_for_which_the_client_was_behind_are_summed_each_instant_once() {
         let mut events = EventLog::default();
         for ms in [20.0, 30.0] {
             events.push(Event {
-                lag: Nanos::from_millis(lag_ms),
+                lag: Some(Nanos::from_millis(lag_ms)),
                 ..event(sent + ms)
             });
         }

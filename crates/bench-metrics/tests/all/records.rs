@@ -14,7 +14,7 @@ pub(crate) fn at(ms: f64) -> Stamp {
 pub(crate) fn event(ms: f64) -> Event {
     Event {
         at: at(ms),
-        lag: Nanos::new(20_000),
+        lag: Some(Nanos::new(20_000)),
         bound: Nanos::ZERO,
         tokens: None,
         channel: Channel::Answer,

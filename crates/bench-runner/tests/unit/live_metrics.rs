@@ -14,7 +14,7 @@ fn record(outcome: Outcome, arrivals: &[i64]) -> RequestRecord {
     for at in arrivals {
         wire.events.push(Event {
             at: stamp(*at),
-            lag: Nanos::ZERO,
+            lag: Some(Nanos::ZERO),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,

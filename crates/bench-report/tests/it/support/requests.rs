@@ -48,7 +48,7 @@ fn record(cell: &CellRecord, id: u64, due: Stamp, disorder: &mut Disorder) -> Re
     for i in 0..tokens {
         events.push(Event {
             at,
-            lag: Nanos::from_f64(15e3 + 20e3 * disorder.uniform()),
+            lag: Some(Nanos::from_f64(15e3 + 20e3 * disorder.uniform())),
             bound: Nanos::ZERO,
             tokens: None,
             channel: Channel::Answer,
