@@ -56,6 +56,17 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
+impl Problem {
+    fn new(place: Place, key: &str, message: impl Into<String>, help: Option<&str>) -> Self {
+        Self {
+            place,
+            key: key.to_owned(),
+            message: message.into(),
+            help: help.map(str::to_owned),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
@@ -303,25 +314,16 @@ impl Given {
                     }
                     Err(error) => message(&error, meant, text),
                 };
-                problems.push(Problem {
-                    place: entry.place.clone(),
-                    key: key.clone(),
-                    message,
-                    help: meant.map(keys::help),
-                });
+                let help = meant.map(keys::help);
+                let place = entry.place.clone();
+                problems.push(Problem::new(place, key, message, help.as_deref()));
             }
         }
         let read = command
             .try_get_matches_from_mut(right)
             .and_then(|matches| Settings::from_arg_matches(&matches));
-        let mut settings = read.map_err(|error| {
-            vec![Problem {
-                place: Place::Default,
-                key: String::new(),
-                message: error.to_string(),
-                help: None,
-            }]
-        })?;
+        let mut settings =
+            read.map_err(|error| vec![Problem::new(Place::Default, "", error.to_string(), None)])?;
         settings.benchmark = benchmark;
         Ok(Self {
             settings,
@@ -339,12 +341,8 @@ impl Given {
     /// Something is wrong with a key, by itself or beside another.
     pub fn complain(&mut self, key: &str, message: impl Into<String>, help: Option<&str>) {
         let place = self.entries.get(key).map(|entry| entry.place.clone());
-        self.problems.push(Problem {
-            place: place.unwrap_or(Place::Default),
-            key: key.to_owned(),
-            message: message.into(),
-            help: help.map(str::to_owned),
-        });
+        let place = place.unwrap_or(Place::Default);
+        self.problems.push(Problem::new(place, key, message, help));
     }
 
     /// Each of these keys that is given has something wrong with it; `{key}` in the help is its name.
@@ -911,12 +909,8 @@ fn shard_by_itself(
             Some(rank)
         }
         Err((message, help)) => {
-            problems.push(Problem {
-                place: entry.place.clone(),
-                key: "shard".to_owned(),
-                message,
-                help: Some(help.to_owned()),
-            });
+            let place = entry.place.clone();
+            problems.push(Problem::new(place, "shard", message, Some(help)));
             // read as the whole, so that nothing else is said of it
             entry.texts.clear();
             None
@@ -944,12 +938,8 @@ fn from_environment(
             Ok(Some(text)) => text,
             Ok(None) => continue,
             Err(NotText) => {
-                problems.push(Problem {
-                    place,
-                    key: String::new(),
-                    message: "its value is not UTF-8".to_owned(),
-                    help: Some("write it in UTF-8, or unset it".to_owned()),
-                });
+                let help = Some("write it in UTF-8, or unset it");
+                problems.push(Problem::new(place, "", "its value is not UTF-8", help));
                 continue;
             }
         };
@@ -979,12 +969,9 @@ fn from_toml(
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
-            let problem = Problem {
-                place: at(error.span().map_or(0, |span| span.start)),
-                key: String::new(),
-                message: format!("not valid TOML: {}", error.message()),
-                help: None,
-            };
+            let place = at(error.span().map_or(0, |span| span.start));
+            let wrong = format!("not valid TOML: {}", error.message());
+            let problem = Problem::new(place, "", wrong, None);
             return (Entries::new(), vec![problem]);
         }
     };
@@ -997,12 +984,10 @@ fn from_toml(
             Ok((key, texts)) => {
                 entries.insert(key.get_id().to_string(), Entry { texts, place });
             }
-            Err((message, help)) => problems.push(Problem {
-                place,
-                key: name.get_ref().to_string(),
-                message,
-                help,
-            }),
+            Err((message, help)) => {
+                let key = name.get_ref();
+                problems.push(Problem::new(place, key, message, help.as_deref()));
+            }
         }
     }
     (entries, problems)

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use bench_insight::{RunComparison, ServerMatrix};
+use bench_insight::{BLOCK, RunComparison, ServerMatrix};
 use bench_schema::{
     Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, counted, read_within,
 };
@@ -161,11 +162,14 @@ pub fn main(program: &Program) -> ExitCode {
         }
     };
     let secrets = Secrets::of(&settings);
+    let reports = &program.reports;
     if settings.versus.is_asked() && !settings.output.dry_run {
-        return in_turns(program, &settings, &secrets);
+        let forms = [reports.versus, reports.versus_markdown];
+        return several(versus::run(program, &settings), &settings, &secrets, forms);
     }
     if !settings.server.vary.is_empty() && !settings.output.dry_run {
-        return in_settings(program, &settings, &secrets);
+        let forms = [reports.matrix, reports.matrix_markdown];
+        return several(matrix::run(program, &settings), &settings, &secrets, forms);
     }
     match run::run(program, &settings) {
         Ok(Outcome::Planned(plan)) => print(&secrets.hidden(&plan)),
@@ -189,34 +193,63 @@ pub fn main(program: &Program) -> ExitCode {
     }
 }
 
-fn in_turns(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
-    match versus::run(program, settings) {
-        Ok(compared) => {
-            let (found, reports) = (&compared.comparison, &program.reports);
-            let forms = [reports.versus, reports.versus_markdown];
-            let of = (found, compared.folder.as_path());
-            let shown = print(&show_several(settings, of, &found.summary(), forms));
-            let interrupted = compared.runs.all().any(was_interrupted);
-            let code = several_code(interrupted, compared.runs.all());
-            done(shown, compared.trouble.as_ref(), code, secrets)
-        }
-        Err(error) => failed(&error, secrets),
-    }
+/// What several runs came to: two sides in turns, or the settings of a server.
+pub(crate) struct Several<T> {
+    pub(crate) found: T,
+    /// In one sentence.
+    pub(crate) summary: String,
+    /// Where the runs lie, each in a folder of its own.
+    pub(crate) folder: PathBuf,
+    pub(crate) runs: Vec<Arc<RunRecord>>,
+    /// Whether somebody ended it.
+    pub(crate) interrupted: bool,
+    /// What else ended it early.
+    pub(crate) trouble: Option<RunError>,
 }
 
-fn in_settings(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
-    match matrix::run(program, settings) {
-        Ok(measured) => {
-            let (found, reports) = (&measured.matrix, &program.reports);
-            let forms = [reports.matrix, reports.matrix_markdown];
-            let of = (found, measured.folder.as_path());
-            let shown = print(&show_several(settings, of, &found.summary(), forms));
-            let runs = measured.runs.iter().map(AsRef::as_ref);
-            let code = several_code(measured.interrupted, runs);
-            done(shown, measured.trouble.as_ref(), code, secrets)
-        }
-        Err(error) => failed(&error, secrets),
-    }
+/// The settings of one of several runs: the seed of its round, a folder of its own, and the tag of its block.
+pub(crate) fn settings_of_one(
+    settings: &Settings,
+    round: u32,
+    folder: PathBuf,
+    block: u32,
+) -> Settings {
+    let mut own = settings.clone();
+    own.seed = settings.seed.wrapping_add(u64::from(round));
+    (own.output.html, own.output.progress) = (false, false);
+    own.output.out = Some(folder);
+    own.output.tag.retain(|(name, _)| name != BLOCK);
+    own.output.tag.push((BLOCK.to_owned(), block.to_string()));
+    own
+}
+
+/// Shows what several runs came to, as a table or as Markdown. All of them have to be believed.
+fn several<T: serde::Serialize>(
+    came_to: Result<Several<T>, RunError>,
+    settings: &Settings,
+    secrets: &Secrets,
+    [table, markdown]: [fn(&T) -> String; 2],
+) -> ExitCode {
+    let several = match came_to {
+        Ok(several) => several,
+        Err(error) => return failed(&error, secrets),
+    };
+    let (found, folder) = (&several.found, several.folder.display());
+    let shown = print(&match settings.output.output {
+        _ if settings.output.quiet => format!("{}; results in {folder}\n", several.summary),
+        Stdout::Table => format!("{}  Results in {folder}\n", table(found)),
+        Stdout::Markdown => markdown(found),
+        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
+    });
+    let untrusted = |run: &Arc<RunRecord>| run.trust.verdict == TrustVerdict::Untrusted;
+    let code = if several.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if several.runs.iter().any(untrusted) {
+        ExitCode::from(UNTRUSTED)
+    } else {
+        ExitCode::SUCCESS
+    };
+    done(shown, several.trouble.as_ref(), code, secrets)
 }
 
 /// A result is shown whatever trouble there was, and trouble outranks what it comes to.
@@ -309,22 +342,6 @@ fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Pat
     }
 }
 
-/// What several runs came to, whose results lie in `folder`: its summary, and how it is written as a table and as Markdown.
-fn show_several<T: serde::Serialize>(
-    settings: &Settings,
-    (found, folder): (&T, &Path),
-    summary: &str,
-    [table, markdown]: [fn(&T) -> String; 2],
-) -> String {
-    let folder = folder.display();
-    match settings.output.output {
-        _ if settings.output.quiet => format!("{summary}; results in {folder}\n"),
-        Stdout::Table => format!("{}  Results in {folder}\n", table(found)),
-        Stdout::Markdown => markdown(found),
-        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
-    }
-}
-
 fn one_line(record: &RunRecord, folder: &Path) -> String {
     let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
         (done + cell.counts.completed, all + cell.counts.planned)
@@ -359,17 +376,6 @@ fn code(record: &RunRecord) -> ExitCode {
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
         _ if missed => ExitCode::from(MISSED),
         _ => ExitCode::SUCCESS,
-    }
-}
-
-/// What several runs come to together: all have to be believed.
-fn several_code<'a>(interrupted: bool, mut runs: impl Iterator<Item = &'a RunRecord>) -> ExitCode {
-    if interrupted {
-        ExitCode::from(INTERRUPTED)
-    } else if runs.any(|run| run.trust.verdict == TrustVerdict::Untrusted) {
-        ExitCode::from(UNTRUSTED)
-    } else {
-        ExitCode::SUCCESS
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bench_insight::{BLOCK, MeasuredSetting, ServerMatrix, server_matrix};
+use bench_insight::{MeasuredSetting, ServerMatrix, server_matrix};
 use bench_metrics::CompareOptions;
 use bench_schema::{MOST_RUN_BYTES, RunRecord, read_file};
 use bench_workload::{Draw, Seed};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::RunError;
 use crate::config::{Settings, Values};
-use crate::entry::Program;
+use crate::entry::{Program, Several, settings_of_one};
 use crate::folder::{self, RunDirectory};
 use crate::progress::Progress;
 use crate::redact::Secrets;
@@ -48,19 +48,6 @@ const FREE: [&str; 14] = [
     "server_start_timeout",
 ];
 
-/// What a matrix came to.
-pub(crate) struct Measured {
-    pub(crate) matrix: ServerMatrix,
-    /// Where the runs lie, each in its setting's folder.
-    pub(crate) folder: PathBuf,
-    /// Of every setting.
-    pub(crate) runs: Vec<Arc<RunRecord>>,
-    /// Who ended it, where somebody did.
-    pub(crate) interrupted: bool,
-    /// What ended it before everything was measured.
-    pub(crate) trouble: Option<RunError>,
-}
-
 /// Settings between two measurements of the baseline.
 const BETWEEN: usize = 4;
 
@@ -82,11 +69,14 @@ struct Stored {
     result: Option<ServerMatrix>,
 }
 
-/// Measure every setting in every round, and say which is best.
+/// Measure every setting in every round, and say which is best. The runs lie in the folders of their settings.
 ///
 /// # Errors
 /// [`RunError`] where the folder is another matrix's or cannot be written, or where no setting could be measured at all.
-pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Measured, RunError> {
+pub(crate) fn run(
+    program: &Program,
+    settings: &Settings,
+) -> Result<Several<ServerMatrix>, RunError> {
     let secrets = Secrets::of(settings);
     let directory = directory(settings, &secrets)?;
     let out = directory.name();
@@ -117,9 +107,10 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Measured, Ru
     write(&directory, &stored, &secrets)?;
     directory.write("matrix.md", &(program.reports.matrix_markdown)(&matrix))?;
     let runs = all.into_iter().flat_map(|setting| setting.runs);
-    Ok(Measured {
+    Ok(Several {
         runs: runs.map(|(_, run)| run).collect(),
-        matrix,
+        summary: matrix.summary(),
+        found: matrix,
         folder: out,
         interrupted,
         trouble,
@@ -365,23 +356,17 @@ fn order(settings: &Settings, rounds: u32) -> Vec<(u32, usize)> {
 
 /// What one run is asked for: its setting's command, the seed of its round, a folder of its own and its tags.
 fn settings_of(settings: &Settings, values: &Values, round: u32, place: PathBuf) -> Settings {
-    let mut own = settings.clone();
-    own.seed = settings.seed.wrapping_add(u64::from(round));
+    let mut own = settings_of_one(settings, round, place, round + 1);
     own.server.server = settings.server.command_of(values);
     own.server.vary.clear();
     own.server.only.clear();
     own.server.baseline.clear();
     own.server.rounds = None;
-    (own.output.html, own.output.progress) = (false, false);
-    own.output.out = Some(place);
     let tags = &mut own.output.tag;
-    tags.retain(|(name, _)| name != BLOCK && !values.contains_key(name));
-    tags.extend(
-        values
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone())),
-    );
-    tags.push((BLOCK.to_owned(), (round + 1).to_string()));
+    let block = tags.pop();
+    tags.retain(|(name, _)| !values.contains_key(name));
+    tags.extend(values.clone());
+    tags.extend(block);
     own
 }
 

@@ -136,38 +136,61 @@ pub(crate) struct Invitation {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Message {
     /// A shard is there, and this is what it is about to do.
-    Here { index: u32, facts: Facts },
+    Here {
+        index: u32,
+        facts: Facts,
+    },
     /// All are there and agree.
     Agreed,
     /// The run is off.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
     /// What does your clock say?
-    Ping { sent: Stamp },
+    Ping {
+        sent: Stamp,
+    },
     Pong {
         sent: Stamp,
         came: Stamp,
         left: Stamp,
     },
-    /// Ready for this phase.
-    Ready {
-        at: Place,
-        bound: Nanos,
-        folder: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        client: Option<Box<ClientRecord>>,
-    },
-    /// It begins then, on shard 0's clock; these are lost. Whether the cell has come to its end by the requests of all shards, and the stage that a search has next.
-    Go {
-        start: Stamp,
-        lost: Vec<u32>,
-        enough: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        stage: Option<NextStage>,
-    },
+    Ready(Ready),
+    Go(Go),
     /// What these requests of a cell came to, on shard 0's clock.
-    Ended { cell: u32, ended: Vec<EndedRequest> },
+    Ended {
+        cell: u32,
+        ended: Vec<EndedRequest>,
+    },
     /// The answer: whether those of all shards are enough.
-    Enough { enough: bool },
+    Enough {
+        enough: bool,
+    },
+}
+
+/// A shard is ready for a phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ready {
+    at: Place,
+    bound: Nanos,
+    folder: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<Box<ClientRecord>>,
+}
+
+/// Shard 0's answer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Go {
+    /// When the phase begins, on shard 0's clock.
+    start: Stamp,
+    lost: Vec<u32>,
+    /// Whether the cell has come to its end by the requests of all shards.
+    enough: bool,
+    /// What a search has next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stage: Option<NextStage>,
 }
 
 /// A run's part in what its shards agree on.
@@ -211,15 +234,6 @@ struct Other {
     link: Link,
     /// What it is ready for, where that is still to come.
     ready: Option<Ready>,
-}
-
-/// What a shard says when it is ready.
-#[derive(Clone)]
-struct Ready {
-    at: Place,
-    bound: Nanos,
-    folder: Option<String>,
-    client: Option<Box<ClientRecord>>,
 }
 
 impl Meeting {
@@ -372,7 +386,10 @@ impl Meeting {
                 let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
                 heard.unwrap_or_else(|| {
                     *link = None;
-                    Heard::without_first()
+                    Heard {
+                        lost: vec![0],
+                        ..Heard::default()
+                    }
                 })
             }
         };
@@ -454,14 +471,12 @@ impl Other {
                 if ready.at >= place {
                     return Ok(ready.clone());
                 }
-                let go = Message::Go {
+                let go = Go {
                     start: clock.now(),
-                    lost: Vec::new(),
-                    enough: false,
-                    stage: None,
+                    ..Go::default()
                 };
                 self.ready = None;
-                self.link.send(&go).await?;
+                self.link.send(&Message::Go(go)).await?;
             }
             match self.link.receive().await? {
                 Message::Ping { sent } => {
@@ -470,19 +485,7 @@ impl Other {
                     let pong = Message::Pong { sent, came, left };
                     self.link.send(&pong).await?;
                 }
-                Message::Ready {
-                    at,
-                    bound,
-                    folder,
-                    client,
-                } => {
-                    self.ready = Some(Ready {
-                        at,
-                        bound,
-                        folder,
-                        client,
-                    });
-                }
+                Message::Ready(ready) => self.ready = Some(ready),
                 Message::Ended { cell, ended } => {
                     let enough = pooled.add(cell, ended);
                     self.link.send(&Message::Enough { enough }).await?;
@@ -499,6 +502,7 @@ fn as_heard(stage: &NextStage) -> Option<NextStage> {
 }
 
 /// What comes of a meeting.
+#[derive(Default)]
 struct Heard {
     exchange: Option<ClockExchange>,
     /// When all begin, on this clock.
@@ -513,15 +517,14 @@ struct Heard {
 }
 
 impl Heard {
-    fn without_first() -> Self {
+    fn of(go: Go, exchange: ClockExchange) -> Self {
         Self {
-            exchange: None,
-            start: None,
-            lost: vec![0],
-            folders: Vec::new(),
-            clients: Vec::new(),
-            enough: false,
-            stage: None,
+            start: Some(go.start + -exchange.offset),
+            exchange: Some(exchange),
+            lost: go.lost,
+            enough: go.enough,
+            stage: go.stage,
+            ..Self::default()
         }
     }
 }
@@ -549,19 +552,18 @@ async fn call_together(
         }
     }
     others.retain(|index, _| !lost.contains(index));
-    let enough = pooled.decide();
     let now = clock.now();
-    let start = now + LEAD + Nanos::new(bound.get().saturating_mul(4)).min(MOST_LEAD);
+    let go = Go {
+        start: now + LEAD + Nanos::new(bound.get().saturating_mul(4)).min(MOST_LEAD),
+        lost,
+        enough: pooled.decide(),
+        stage,
+    };
+    let message = Message::Go(go.clone());
     for other in others.values_mut() {
         if other.ready.take_if(|ready| ready.at == place).is_some() {
-            let go = Message::Go {
-                start,
-                lost: lost.clone(),
-                enough,
-                stage,
-            };
             // who does not hear it is missed at the next one
-            let _gone = other.link.send(&go).await;
+            let _gone = other.link.send(&message).await;
         }
     }
     let exchange = ClockExchange {
@@ -570,13 +572,9 @@ async fn call_together(
         bound: Nanos::ZERO,
     };
     Heard {
-        exchange: Some(exchange),
-        start: Some(start),
-        lost,
         folders,
         clients,
-        enough,
-        stage,
+        ..Heard::of(go, exchange)
     }
 }
 
@@ -603,28 +601,9 @@ async fn ask(link: &mut Link, ready: Ready, clock: &dyn Now) -> Result<Heard, Li
     }
     let exchange = link::best(stamps.into_iter()).ok_or(LinkError::Nonsense)?;
     let bound = exchange.bound;
-    let ready = Message::Ready {
-        at: ready.at,
-        bound,
-        folder: ready.folder,
-        client: ready.client,
-    };
-    link.send(&ready).await?;
+    link.send(&Message::Ready(Ready { bound, ..ready })).await?;
     match link.receive().await? {
-        Message::Go {
-            start,
-            lost,
-            enough,
-            stage,
-        } => Ok(Heard {
-            exchange: Some(exchange),
-            start: Some(start + -exchange.offset),
-            lost,
-            folders: Vec::new(),
-            clients: Vec::new(),
-            enough,
-            stage,
-        }),
+        Message::Go(go) => Ok(Heard::of(go, exchange)),
         _ => Err(LinkError::Nonsense),
     }
 }

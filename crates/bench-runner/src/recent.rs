@@ -52,8 +52,8 @@ struct Second {
     latencies: [Histogram; SHOWN.len()],
 }
 
-impl Second {
-    fn new() -> Self {
+impl Default for Second {
+    fn default() -> Self {
         // to 2 %, in a few kilobytes
         let empty = || Histogram::new(Layout::with_bits(5));
         Self {
@@ -81,6 +81,7 @@ pub(crate) type Told = BTreeMap<&'static str, f64>;
 pub(crate) type Quantiles = (f64, f64);
 
 /// What was counted last. Its memory is bounded, whether anybody looks or not.
+#[derive(Default)]
 pub(crate) struct Recent {
     pub(crate) stage: Option<Stage>,
     /// When the cell that is under way began.
@@ -96,23 +97,6 @@ pub(crate) struct Recent {
     curves: [VecDeque<Option<Quantiles>>; 2],
     since: Option<(Stamp, u64)>,
     readings: BTreeMap<(ReadingSource, String), (Stamp, Told)>,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self {
-            stage: None,
-            cell_began: None,
-            cells_ended: 0,
-            outcomes: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            current: Second::new(),
-            whole: VecDeque::new(),
-            curves: Default::default(),
-            since: None,
-            readings: BTreeMap::new(),
-        }
-    }
 }
 
 impl Recent {
@@ -164,7 +148,7 @@ impl Recent {
             return;
         }
         self.since = Some((now, taken_up));
-        let mut second = std::mem::replace(&mut self.current, Second::new());
+        let mut second = std::mem::take(&mut self.current);
         second.lasted = now - since;
         second.taken_up = taken_up.saturating_sub(before);
         for (curve, histogram) in self.curves.iter_mut().zip(&second.latencies) {
@@ -190,7 +174,7 @@ impl Recent {
     /// A latency's quantiles over the latest whole seconds; absent where no answer ended in them.
     pub(crate) fn quantiles(&self, metric: Metric) -> Option<Quantiles> {
         let at = SHOWN.iter().position(|one| *one == metric)?;
-        let mut all = Second::new().latencies.into_iter().next()?;
+        let mut all = Second::default().latencies.into_iter().next()?;
         let each = (self.whole.iter()).filter_map(|second| second.latencies.get(at));
         // they have one layout
         each.for_each(|one| drop(all.merge(one)));

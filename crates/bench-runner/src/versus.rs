@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_insight::{BLOCK, ComparedSamples, RunComparison, compare};
+use bench_insight::{ComparedSamples, RunComparison, compare};
 use bench_metrics::{CompareOptions, Looks};
 use bench_schema::{Metric, RunRecord};
 use bench_workload::{Draw, Seed};
 
 use crate::RunError;
 use crate::config::Settings;
-use crate::entry::Program;
+use crate::entry::{Program, Several, settings_of_one};
 use crate::folder::RunDirectory;
 use crate::progress::Progress;
 use crate::redact::Secrets;
@@ -58,19 +58,9 @@ impl Side {
     }
 }
 
-/// The result of an experiment.
-pub(crate) struct Compared {
-    pub(crate) comparison: RunComparison,
-    /// The folder that has the runs, in `a` and `b`.
-    pub(crate) folder: PathBuf,
-    pub(crate) runs: Runs,
-    /// The error that ended it early.
-    pub(crate) trouble: Option<RunError>,
-}
-
 /// The runs of each side, in order.
 #[derive(Default)]
-pub(crate) struct Runs {
+struct Runs {
     a: Vec<Arc<RunRecord>>,
     b: Vec<Arc<RunRecord>>,
 }
@@ -84,16 +74,19 @@ impl Runs {
     }
 
     /// Of both sides.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &RunRecord> {
-        self.a.iter().chain(&self.b).map(AsRef::as_ref)
+    fn all(&self) -> impl Iterator<Item = &Arc<RunRecord>> {
+        self.a.iter().chain(&self.b)
     }
 }
 
-/// Measure both sides in alternation until every median has a verdict or the last block is over, and compare them.
+/// Measure both sides in alternation until every median has a verdict or the last block is over, and compare them. The runs lie in `a` and `b`.
 ///
 /// # Errors
 /// The [`RunError`] that ended it early, where there are too few blocks for a comparison.
-pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, RunError> {
+pub(crate) fn run(
+    program: &Program,
+    settings: &Settings,
+) -> Result<Several<RunComparison>, RunError> {
     let secrets = Secrets::of(settings);
     let progress = Progress::new(false, secrets.clone());
     let directory = RunDirectory::create(settings, wall_clock(), progress)?;
@@ -112,24 +105,24 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, Ru
     let Some(mut comparison) = compared(&settings, &runs) else {
         return Err(trouble.unwrap_or(RunError::TooFewBlocks(folder)));
     };
-    comparison.base = format!(
-        "a ({})",
-        shown(&settings_of(&settings, Side::A, 0, &folder))
-    );
-    comparison.new = format!(
-        "b ({})",
-        shown(&settings_of(&settings, Side::B, 0, &folder))
-    );
-    for name in [&mut comparison.base, &mut comparison.new] {
+    let sides = [
+        (Side::A, &mut comparison.base),
+        (Side::B, &mut comparison.new),
+    ];
+    for (side, name) in sides {
+        let own = shown(&settings_of(&settings, side, 0, &folder));
+        *name = format!("{} ({own})", side.name());
         secrets.hide(name);
     }
     let json = serde_json::to_string_pretty(&comparison).unwrap_or_default() + "\n";
     directory.write("versus.json", &json)?;
     directory.write("versus.md", &(program.reports.versus_markdown)(&comparison))?;
-    Ok(Compared {
-        comparison,
+    Ok(Several {
+        summary: comparison.summary(),
+        found: comparison,
         folder,
-        runs,
+        interrupted: runs.all().any(|run| was_interrupted(run)),
+        runs: runs.all().cloned().collect(),
         trouble,
     })
 }
@@ -227,7 +220,7 @@ impl Experiment<'_> {
         if asked.load.requests.is_some() || asked.load.duration.is_some() {
             return;
         }
-        let all: Vec<&RunRecord> = self.runs.all().collect();
+        let all: Vec<&RunRecord> = self.runs.all().map(AsRef::as_ref).collect();
         let Some((usual, wanted)) = requests_of_a_turn(&all, took) else {
             return;
         };
@@ -280,18 +273,12 @@ fn turns(block: u32, draw: &mut Draw) -> [(u32, Side); 4] {
 
 /// The settings of one turn: the seed of its round, the server of its side, and its own folder.
 fn settings_of(settings: &Settings, side: Side, round: u32, folder: &Path) -> Settings {
-    let mut own = settings.clone();
-    own.seed = settings.seed.wrapping_add(u64::from(round));
+    let place = folder.join(side.name()).join(format!("{:03}", round + 1));
+    let mut own = settings_of_one(settings, round, place, round / EACH + 1);
     own.workload.wording = match side {
         Side::A => 0,
         Side::B => 1,
     };
-    own.output.html = false;
-    own.output.progress = false;
-    own.output.out = Some(folder.join(side.name()).join(format!("{:03}", round + 1)));
-    let block = (round / EACH + 1).to_string();
-    own.output.tag.retain(|(name, _)| name != BLOCK);
-    own.output.tag.push((BLOCK.to_owned(), block));
     if side == Side::B {
         let versus = &settings.versus;
         if let Some(url) = &versus.versus {

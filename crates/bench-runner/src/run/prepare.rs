@@ -344,16 +344,13 @@ fn of_all_shards(mut cells: Vec<Cell>, settings: &Settings) -> Result<Vec<Cell>,
     let short = cells
         .iter()
         .find_map(|cell| Some((cell, fewest(cell)?)))
-        .map(|(cell, least)| Problem {
-            place: Place::Flag("shard".to_owned()),
-            key: "shard".to_owned(),
-            message: format!(
+        .map(|(cell, least)| {
+            let message = format!(
                 "{count} shards cannot share {least} in flight in cell {} ({})",
                 cell.id, cell.label
-            ),
-            help: Some(
-                "use fewer shards or a higher concurrency; with `per_shard`, each shard uses the full number".to_owned(),
-            ),
+            );
+            let help = "use fewer shards or a higher concurrency; with `per_shard`, each shard uses the full number";
+            problem("shard", message, help.to_owned())
         });
     refused(short.into_iter())?;
     Ok(cells)

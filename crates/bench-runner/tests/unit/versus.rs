@@ -1,3 +1,4 @@
+use bench_insight::BLOCK;
 use bench_schema::Benchmark;
 use bench_workload::Salt;
 
