@@ -259,31 +259,11 @@ pub(crate) fn lower(sentence: &str) -> String {
 /// The known name that is closest to a misspelt one, if any is close.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.replace('-', "_");
-    let scored = known.map(|key| (edit_distance(&wanted, key), key));
+    let scored = known.map(|key| (strsim::levenshtein(&wanted, key), key));
     scored
         .min()
         .filter(|&(distance, _)| distance <= 2 + wanted.len() / 6)
         .map(|(_, name)| name)
-}
-
-/// Levenshtein distance in characters.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, &cb) in row.iter_mut().skip(1).zip(&b) {
-            let substituted = diagonal + usize::from(ca != cb);
-            diagonal = *cell;
-            left = substituted.min(left + 1).min(*cell + 1);
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// The text of `examples/configs/full.toml`: every key with its default, commented out, so that the file changes nothing as it stands.

@@ -562,14 +562,7 @@ pub(crate) fn arrival(text: &str) -> Result<ArrivalKind, String> {
 
 /// Arrival kinds that say themselves how fast.
 pub fn carries_its_rate(arrival: &ArrivalKind) -> bool {
-    matches!(
-        arrival,
-        ArrivalKind::Ramp { .. }
-            | ArrivalKind::Steps { .. }
-            | ArrivalKind::Series { .. }
-            | ArrivalKind::Trace { .. }
-            | ArrivalKind::Users { .. }
-    )
+    arrival.moves() || matches!(arrival, ArrivalKind::Users { .. })
 }
 
 /// How a value of a small language is stored: as the text that reads back as it.

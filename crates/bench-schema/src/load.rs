@@ -57,16 +57,7 @@ impl Load {
 
     /// Whether requests come at one rate, however unevenly, rather than at one that is moved over the cell.
     pub fn has_one_rate(&self) -> bool {
-        matches!(
-            self,
-            Self::Open { arrival, .. } if !matches!(
-                arrival,
-                ArrivalKind::Ramp { .. }
-                    | ArrivalKind::Steps { .. }
-                    | ArrivalKind::Series { .. }
-                    | ArrivalKind::Trace { .. }
-            )
-        )
+        matches!(self, Self::Open { arrival, .. } if !arrival.moves())
     }
 
     /// Whether arrivals do not wait for answers.
@@ -297,6 +288,14 @@ pub enum ArrivalKind {
 }
 
 impl ArrivalKind {
+    /// Whether the rate changes over the cell, rather than being one number.
+    pub fn moves(&self) -> bool {
+        matches!(
+            self,
+            Self::Ramp { .. } | Self::Steps { .. } | Self::Series { .. } | Self::Trace { .. }
+        )
+    }
+
     /// One word, as in the JSON.
     pub fn name(&self) -> &'static str {
         match self {

@@ -42,10 +42,3 @@ fn a_misspelt_key_finds_its_neighbour() {
     assert_eq!(near("concurency"), Some("concurrency"));
     assert_eq!(near("completely_different_thing"), None);
 }
-
-#[test]
-fn the_distance_is_levenshteins() {
-    assert_eq!(edit_distance("kitten", "sitting"), 3);
-    assert_eq!(edit_distance("", "abc"), 3);
-    assert_eq!(edit_distance("same", "same"), 0);
-}
