@@ -19,7 +19,7 @@ pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
     let each: Vec<&[RunFolder]> = runs.iter().map(std::slice::from_ref).collect();
     let records = runs.iter().map(|run| &run.record);
     let of: Vec<(String, &RunRecord)> = names(&each).into_iter().zip(records).collect();
-    let cells = bench_frames::cells_of(&of)?;
+    let cells = bench_frames::cells(&of)?;
     let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
     let (frame, trust) = bench_frames::pivot_cells(&cells, rows, columns, value)?;
     let title = match heading(value) {

@@ -1,41 +1,39 @@
 //! A row for each cell.
 
-use std::path::Path;
-
 use bench_schema::{CellRecord, CountOf, Counts, Metric, Origin, Rates, RunRecord};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
 use crate::journals::{name, scaled};
-use crate::table::{Run, Table, labelled, open_all};
+use crate::table::{Run, Table, labelled};
 
 /// Quantiles that have columns.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
-/// The cells of runs with their figures, as `run.json` has them.
+/// Whether this is the part of a column's name that says which figure of a metric it has.
+pub(crate) fn is_statistic(name: &str) -> bool {
+    name == "mean" || QUANTILES.iter().any(|(known, _)| *known == name)
+}
+
+/// The cells of runs with their figures, each run with the name that the column `run` is to have.
 ///
-/// Columns: `run` (its folder's name), `experiment`, `started_at`, `trust` (the run's), `cell_trust` (of the reasons that name the cell or none), `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
+/// Columns: `run`, `experiment`, `started_at`, `trust` (the run's), `cell_trust` (of the reasons that name the cell or none), `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
 /// `repeats`, `headline` (where its latencies begin: `sent` or `due`); counts (`planned`, `completed`, `failed`, `timed_out`, `truncated`, `cancelled`, `unsent`); rates of the headline window
 /// (`requests_per_s`, `output_tokens_per_s`, `total_tokens_per_s`, `mean_in_flight`); `goodput_per_s`, `attainment`; `lag_p99_ms`;
 /// `gpu_use` (mean) and `gpu_memory` (peak), shares; for
 /// every metric `KEY_ms.mean`, `.p50`, `.p90`, `.p95`, `.p99` (of completed requests, from `sent` and, as `KEY_due`, from `due`); then load, tags and
-/// factors as in [`crate::requests`].
-///
-/// # Errors
-/// As for [`crate::requests`].
-pub fn cells(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
-    frame(&open_all(dirs)?)
-}
-
-/// The same of runs that were read, or recovered, already, each with the name that `run` is to have.
+/// factors as [`write_run`](crate::write_run) has them.
 ///
 /// # Errors
 /// [`FramesError::NoRuns`].
-pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError> {
+pub fn cells(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError> {
     if runs.is_empty() {
         return Err(FramesError::NoRuns);
     }
-    let named = runs.iter().map(|(name, record)| Run::named(name, record));
+    let named = runs.iter().map(|(name, record)| Run {
+        name: name.clone(),
+        record,
+    });
     frame(&named.collect::<Vec<_>>())
 }
 
@@ -54,7 +52,7 @@ pub(crate) fn frame(runs: &[Run<'_>]) -> Result<DataFrame, FramesError> {
             });
         }
     }
-    let mut table = labelled(table, runs, |(run, cell)| (&*run.record, Some(*cell)));
+    let mut table = labelled(table, runs, |(run, cell)| (run.record, Some(*cell)));
     for run in runs {
         for cell in &run.record.cells {
             table.push(&(run, cell));

@@ -8,6 +8,7 @@ use bench_schema::{Metric, TrustVerdict};
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IdxCa, IdxSize, PlSmallStr};
 
 use crate::FramesError;
+use crate::cells::is_statistic;
 use crate::journals;
 
 /// The column that a short name means: itself, the tag or the factor of that name.
@@ -146,13 +147,16 @@ fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
     if names.iter().any(|known| known.as_str() == name) {
         return Ok(());
     }
+    // a hundred are the figures of metrics, which have one form
+    let of_metric = |name: &str| {
+        name.rsplit_once('.')
+            .is_some_and(|(_, of)| is_statistic(of))
+    };
+    let known = names.iter().map(|name| name.as_str());
+    let known: Vec<&str> = known.filter(|name| !of_metric(name)).collect();
     Err(FramesError::NoColumn {
         name: name.to_owned(),
-        known: names
-            .iter()
-            .map(|name| name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        known: known.join(", "),
     })
 }
 

@@ -1,40 +1,13 @@
 //! A row for each request, for each content event, and for each value that was read of a machine or a server.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use bench_metrics::Instants;
 use bench_schema::{
-    CellRecord, Channel, JournalFile, Metric, Nanos, Outcome, Phase, Reading, RequestRecord, Stamp,
-    Unit,
+    CellRecord, Channel, Metric, Nanos, Outcome, Phase, Reading, RequestRecord, Stamp, Unit,
 };
-use polars::prelude::DataFrame;
 
-use crate::FramesError;
-use crate::table::{Run, Table, labelled, open_all, stream};
-
-/// The requests of runs, warm-up too (column `phase`), in the order they ended.
-///
-/// Columns: `run` (its folder's name), `cell`, `repeat`, `phase`, `id`, `use_case`, `session`, `turn`, `worker`, `endpoint`; how it ended
-/// (`outcome`, `failure`, `stage`, `message`, `status`, `finish_reason`); instants in nanoseconds since the run's epoch (`due_ns`, `sent_ns`,
-/// `first_ns`, `last_ns`, `closed_ns`); every latency of `docs/metrics.md` as `KEY_ms` (`ttft_ms`, `e2e_ms`, `tpot_ms`, …; those of an
-/// answer that is not whole are null, except `lateness_ms` and `connect_ms`) and `tokens_per_s_user`; lengths (`input_tokens`,
-/// `output_tokens`, `asked_output_tokens`, `cached_tokens`, `events`, `text_chars`, `request_bytes`, `response_bytes`); the client's own
-/// `max_lag_ms` and `bounded_events`; `headline`, whether the percentiles of its cell are of it too (null where a cell has several repeats with a steady part); then `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has.
-///
-/// # Errors
-/// [`FramesError`] where no run is given or a file cannot be read. Damaged lines are passed over.
-pub fn requests(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
-    let runs = open_all(dirs)?;
-    let mut table = request_table(&runs);
-    for run in &runs {
-        let cells = by_id(run);
-        stream(&run.dir, JournalFile::Requests, |record| {
-            table.push(&Request::of(run, &cells, record));
-        })?;
-    }
-    table.frame()
-}
+use crate::table::{Run, Table, labelled};
 
 /// A request, whose it is, and what it came to.
 pub(crate) struct Request<'a> {
@@ -86,6 +59,14 @@ impl<'a> Request<'a> {
     }
 }
 
+/// The columns of requests, warm-up too (column `phase`).
+///
+/// `run`, `cell`, `repeat`, `phase`, `id`, `use_case`, `session`, `turn`, `worker`, `endpoint`; how it ended
+/// (`outcome`, `failure`, `stage`, `message`, `status`, `finish_reason`); instants in nanoseconds since the run's epoch (`due_ns`, `sent_ns`,
+/// `first_ns`, `last_ns`, `closed_ns`); every latency of `docs/metrics.md` as `KEY_ms` (`ttft_ms`, `e2e_ms`, `tpot_ms`, …; those of an
+/// answer that is not whole are null, except `lateness_ms` and `connect_ms`) and `tokens_per_s_user`; lengths (`input_tokens`,
+/// `output_tokens`, `asked_output_tokens`, `cached_tokens`, `events`, `text_chars`, `request_bytes`, `response_bytes`); the client's own
+/// `max_lag_ms` and `bounded_events`; `headline`, whether the percentiles of its cell are of it too (null where a cell has several repeats with a steady part); then `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has.
 pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
     let mut table = wire(ending(identity(Table::new())));
     let lengths = |metric: &&Metric| matches!(metric, Metric::InputTokens | Metric::OutputTokens);
@@ -95,7 +76,7 @@ pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
         });
     }
     table = table.flag("headline", Request::is_headline);
-    labelled(table, runs, |request| (&*request.run.record, request.cell))
+    labelled(table, runs, |request| (request.run.record, request.cell))
 }
 
 /// The column of a metric: latencies in milliseconds, with the unit in the name.
@@ -185,25 +166,6 @@ fn wire(table: Requests<'_>) -> Requests<'_> {
         })
 }
 
-/// The content events of the measured requests of a run, in the order the requests ended.
-///
-/// Columns: `cell`, `repeat`, `id` (together a request), `index` (from 0), `at_ns` (arrival since the run's epoch), `gap_ms` (since the event
-/// before; null for the first), `lag_ms` (read's return minus arrival), `bound_ms` (how much earlier it may have arrived; 0 where
-/// the stamp is exact), `tokens` (null where the stream does not tell), `channel`.
-///
-/// # Errors
-/// As for [`crate::requests`]. A run of a million answers of 500 tokens makes 500 million rows: [`crate::write_run`] writes them
-/// without holding them.
-pub fn tokens(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
-    let mut table = event_table();
-    for run in open_all(&[dir])? {
-        stream(&run.dir, JournalFile::Requests, |record| {
-            events(&record, |event| table.push(&event));
-        })?;
-    }
-    table.frame()
-}
-
 /// A content event, with its request's cell, repeat and id.
 pub(crate) struct Event {
     of: (String, u32, u64),
@@ -216,7 +178,11 @@ pub(crate) struct Event {
     channel: Channel,
 }
 
-/// The columns of content events.
+/// The columns of the content events of measured requests.
+///
+/// `cell`, `repeat`, `id` (together a request), `index` (from 0), `at_ns` (arrival since the run's epoch), `gap_ms` (since the event
+/// before; null for the first), `lag_ms` (read's return minus arrival), `bound_ms` (how much earlier it may have arrived; 0 where
+/// the stamp is exact), `tokens` (null where the stream does not tell), `channel`.
 pub(crate) fn event_table() -> Table<'static, Event> {
     Table::new()
         .text("cell", |event: &Event| Some(event.of.0.clone()))
@@ -265,25 +231,12 @@ pub(crate) fn events(record: &RequestRecord, mut each: impl FnMut(Event)) {
     }
 }
 
-/// The readings of a run in long form, in the order they were taken.
-///
-/// Columns: `from_ns` and `to_ns` (the window in which the source answered, since the run's epoch), `source`, `instance`, `name`, `value`.
-/// Counters are as they stand; take differences.
-///
-/// # Errors
-/// As for [`crate::requests`].
-pub fn readings(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
-    let mut table = reading_table();
-    for run in open_all(&[dir])? {
-        stream(&run.dir, JournalFile::Readings, |reading| {
-            values(reading, |value| table.push(value));
-        })?;
-    }
-    table.frame()
-}
-
 pub(crate) type Read = (Reading, String, f64);
 
+/// The columns of readings in long form.
+///
+/// `from_ns` and `to_ns` (the window in which the source answered, since the run's epoch), `source`, `instance`, `name`, `value`.
+/// Counters are as they stand; take differences.
 pub(crate) fn reading_table() -> Table<'static, Read> {
     Table::new()
         .whole("from_ns", |(reading, ..): &Read| Some(reading.from.get()))

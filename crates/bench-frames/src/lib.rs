@@ -1,17 +1,15 @@
 //! Many runs as polars frames: Parquet, CSV, pivots.
 //!
-//! [`requests`] has a row for each request, [`tokens`] for each content event, [`readings`] for each value that was read, [`cells`]
-//! for each cell with its figures. Journals are streamed, in batches: [`write_run`] writes a run of any length as Parquet with
-//! bounded memory. The latencies are those of `bench-metrics`, in milliseconds; what is not known is null, never NaN.
+//! [`write_run`] writes a run of any length with bounded memory: a row for each request, for each content event, for each value that was read,
+//! and for each cell with its figures. The latencies are those of `bench-metrics`, in milliseconds; what is not known is null, never NaN.
 //! [`pivot_cells`] puts a figure of many runs side by side.
 //!
 //! ```no_run
-//! use bench_frames::{cells, pivot_cells, run_dirs};
-//!
-//! let runs = run_dirs("results".as_ref());
-//! let frame = cells(&runs)?;
-//! let (table, trust) = pivot_cells(&frame, "gpus", "concurrency", "e2e.p95")?;
-//! # Ok::<(), bench_frames::FramesError>(())
+//! # fn grid(runs: &[(String, &bench_schema::RunRecord)]) -> Result<(), bench_frames::FramesError> {
+//! let frame = bench_frames::cells(runs)?;
+//! let (table, trust) = bench_frames::pivot_cells(&frame, "gpus", "concurrency", "e2e.p95")?;
+//! # Ok(())
+//! # }
 //! ```
 
 mod cells;
@@ -21,18 +19,16 @@ mod journals;
 mod table;
 mod write;
 
-pub use cells::{cells, cells_of};
+pub use cells::cells;
 pub use figures::pivot_cells;
-pub use journals::{readings, requests, tokens};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
 pub use table::{run_dirs, run_name};
-pub use write::{Format, partition, read_parquet, write_frame, write_run};
+pub use write::{Format, partition, write_run};
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{SchemaError, UnreadablePart};
 use polars::prelude::PolarsError;
 
 /// Why a frame could not be made or written.
@@ -40,14 +36,6 @@ use polars::prelude::PolarsError;
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum FramesError {
-    /// A file of a run could not be read.
-    #[error(
-        "cannot read {path}: {source}; give a run directory, which holds run.json and requests.jsonl"
-    )]
-    Read { path: PathBuf, source: io::Error },
-    /// A `run.json` of something else.
-    #[error("{path} is not a result: {source}")]
-    Schema { path: PathBuf, source: SchemaError },
     /// A file could not be written.
     #[error("cannot write {path}: {source}; make room or choose another folder")]
     Write { path: PathBuf, source: io::Error },
@@ -55,7 +43,9 @@ pub enum FramesError {
     #[error("no runs were given; name run directories, or a folder that holds some")]
     NoRuns,
     /// A column that is not there.
-    #[error("there is no column `{name}`; known are {known}")]
+    #[error(
+        "there is no column `{name}`; the columns are {known}, and of each metric its mean, p50, p90, p95 and p99, such as e2e.p95"
+    )]
     NoColumn { name: String, known: String },
     /// A column that is no number.
     #[error("column `{name}` holds {dtype}, not numbers; pivot a number such as e2e.p95")]
@@ -70,18 +60,7 @@ pub enum FramesError {
     Polars(#[from] PolarsError),
 }
 
-impl From<UnreadablePart> for FramesError {
-    fn from(UnreadablePart { path, source }: UnreadablePart) -> Self {
-        Self::Read { path, source }
-    }
-}
-
 impl FramesError {
-    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        |source| Self::Read { path, source }
-    }
-
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Write { path, source }

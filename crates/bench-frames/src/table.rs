@@ -1,11 +1,9 @@
-//! Rows that become columns, which run a row is of, and the lines of its journals, one at a time; a line that is none is passed over, as a killed
-//! run leaves one.
+//! Rows that become columns, and which run a row is of.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{BEGIN_FILE, CellRecord, Entries, Entry, JournalFile, Load, RunRecord};
+use bench_schema::{BEGIN_FILE, CellRecord, JournalFile, Load, RunRecord};
 use polars::prelude::{Column as Series, DataFrame, PlSmallStr};
 
 use crate::FramesError;
@@ -110,39 +108,10 @@ impl<'a, R> Table<'a, R> {
     }
 }
 
-/// A run and its folder.
+/// A run, and what the column `run` says of it.
 pub(crate) struct Run<'a> {
-    pub(crate) dir: PathBuf,
-    /// The folder's own name.
     pub(crate) name: String,
-    pub(crate) record: Cow<'a, RunRecord>,
-}
-
-impl<'a> Run<'a> {
-    pub(crate) fn open(dir: &Path) -> Result<Self, FramesError> {
-        let path = dir.join("run.json");
-        let text = std::fs::read_to_string(&path).map_err(FramesError::read(&path))?;
-        let record =
-            RunRecord::from_json(&text).map_err(|source| FramesError::Schema { path, source })?;
-        Ok(Self::of(dir, Cow::Owned(record)))
-    }
-
-    fn of(dir: &Path, record: Cow<'a, RunRecord>) -> Self {
-        Self {
-            name: run_name(dir),
-            dir: dir.to_owned(),
-            record,
-        }
-    }
-
-    /// One that was read, or recovered, already.
-    pub(crate) fn named(name: &str, record: &'a RunRecord) -> Self {
-        Self {
-            dir: PathBuf::new(),
-            name: name.to_owned(),
-            record: Cow::Borrowed(record),
-        }
-    }
+    pub(crate) record: &'a RunRecord,
 }
 
 /// What a run is called: its folder's own name.
@@ -152,14 +121,6 @@ pub fn run_name(dir: &Path) -> String {
         || whole.display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     )
-}
-
-/// All of them; at least one.
-pub(crate) fn open_all(dirs: &[impl AsRef<Path>]) -> Result<Vec<Run<'static>>, FramesError> {
-    if dirs.is_empty() {
-        return Err(FramesError::NoRuns);
-    }
-    dirs.iter().map(|dir| Run::open(dir.as_ref())).collect()
 }
 
 /// The run directories directly within a folder, by name; the folder itself where it is one. One that lost its `run.json` is among them, so that whoever
@@ -215,17 +176,4 @@ pub(crate) fn labelled<'a, R: 'a>(
         };
     }
     table
-}
-
-/// Hands each entry of a journal to `each`, part after part; a journal that is not there has none.
-pub(crate) fn stream<T: Entry>(
-    run: &Path,
-    file: JournalFile,
-    mut each: impl FnMut(T),
-) -> Result<(), FramesError> {
-    let mut entries = Entries::of(file.lines_in(run));
-    while let Some(entry) = entries.next_entry()? {
-        entry.into_iter().for_each(&mut each);
-    }
-    Ok(())
 }

@@ -1,16 +1,15 @@
 //! Frames as files: each grows by batches under another name, and has its own when it is whole.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use bench_schema::{Reading, RequestRecord, RunRecord};
+use bench_schema::{NewFile, Reading, RequestRecord, RunRecord};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{
-    Column, CsvWriter, DataFrame, DataType, ParquetCompression, ParquetReader, ParquetWriter,
-    PolarsError, PolarsResult, SerReader as _, SerWriter as _,
+    Column, CsvWriter, DataFrame, DataType, ParquetCompression, ParquetWriter, PolarsError,
+    PolarsResult, SerWriter as _,
 };
 
 use crate::FramesError;
@@ -26,25 +25,6 @@ pub enum Format {
     /// For programs that read no Parquet; several times larger. Null is empty; a text that a spreadsheet would take for a formula
     /// gets an apostrophe.
     Csv,
-}
-
-/// Write a frame as a file. One that is there is replaced as a whole.
-///
-/// # Errors
-/// [`FramesError::Write`] or [`FramesError::Polars`].
-pub fn write_frame(frame: DataFrame, path: &Path, format: Format) -> Result<(), FramesError> {
-    let mut file = Growing::create(path, format)?;
-    file.batch(frame)?;
-    file.finish().map(drop)
-}
-
-/// Read a Parquet file back as a frame.
-///
-/// # Errors
-/// [`FramesError::Read`] or [`FramesError::Polars`].
-pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
-    let file = File::open(path).map_err(FramesError::read(path))?;
-    Ok(ParquetReader::new(file).finish()?)
 }
 
 /// Rows of a batch.
@@ -85,7 +65,10 @@ pub fn write_run<E: From<FramesError>>(
     mut request: impl FnMut() -> Result<Option<RequestRecord>, E>,
     mut reading: impl FnMut() -> Result<Option<Reading>, E>,
 ) -> Result<Vec<PathBuf>, E> {
-    let runs = [Run::named(name, record)];
+    let runs = [Run {
+        name: name.to_owned(),
+        record,
+    }];
     let [run] = &runs;
     let create = |name: &str| Growing::create(&out.join(name), format);
     let mut requests = (journals::request_table(&runs), create("requests")?);
@@ -212,38 +195,23 @@ fn no_formula(text: &str) -> String {
 #[derive(Clone)]
 struct Out(Rc<RefCell<Part>>);
 
-/// A file that has another name until it is whole, and is gone where it never was.
 struct Part {
     path: PathBuf,
-    beside: PathBuf,
-    file: BufWriter<File>,
+    file: NewFile,
     failed: Option<io::Error>,
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        fs::remove_file(&self.beside).ok();
-    }
 }
 
 impl Out {
     fn create(path: PathBuf) -> Result<Self, FramesError> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(FramesError::write(folder))?;
-        }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        let file = File::create(&beside).map_err(FramesError::write(&path))?;
+        let file = NewFile::create(&path).map_err(FramesError::write(&path))?;
         Ok(Self(Rc::new(RefCell::new(Part {
             path,
-            beside,
-            file: BufWriter::new(file),
+            file,
             failed: None,
         }))))
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(&self, act: impl FnOnce(&mut NewFile) -> io::Result<T>) -> io::Result<T> {
         let mut part = self.0.borrow_mut();
         let done = act(&mut part.file);
         if let (Err(error), None) = (&done, &part.failed) {
@@ -264,15 +232,9 @@ impl Out {
     }
 
     fn finish(self) -> Result<PathBuf, FramesError> {
-        let synced = self.with(|file| {
-            file.flush()?;
-            file.get_ref().sync_all()
-        });
-        let part = self.0.borrow();
-        synced
-            .and_then(|()| fs::rename(&part.beside, &part.path))
-            .map_err(FramesError::write(&part.path))?;
-        Ok(part.path.clone())
+        let named = self.with(NewFile::finish);
+        let path = self.0.borrow().path.clone();
+        named.map_err(FramesError::write(&path)).map(|()| path)
     }
 }
 

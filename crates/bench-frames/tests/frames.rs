@@ -5,15 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    Format, FramesError, cells, cells_of, partition, pivot_cells, read_parquet, readings, requests,
-    run_dirs, run_name, tokens, write_frame, write_run,
+    Format, FramesError, cells, partition, pivot_cells, run_dirs, run_name, write_run,
 };
 use bench_metrics::latency;
 use bench_schema::{
     Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase, Quantity,
     RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
 };
-use polars::prelude::{DataFrame, DataType};
+use polars::prelude::{DataFrame, DataType, ParquetReader, SerReader as _};
 use serde_json::json;
 
 fn record(cell: &str, id: u64) -> RequestRecord {
@@ -108,7 +107,7 @@ fn journal<T: serde::de::DeserializeOwned>(
 ) -> impl FnMut() -> Result<Option<T>, FramesError> {
     let mut lines = file.lines_in(dir);
     move || {
-        while let Some(line) = lines.next_line()? {
+        while let Some(line) = lines.next_line().unwrap() {
             if let Some(value) = line.value() {
                 return Ok(Some(value));
             }
@@ -117,8 +116,30 @@ fn journal<T: serde::de::DeserializeOwned>(
     }
 }
 
+fn stored(dir: &Path) -> RunRecord {
+    RunRecord::from_json(&fs::read_to_string(dir.join("run.json")).unwrap()).unwrap()
+}
+
+/// One of the files that are written of a run.
+fn frame_of(dir: &Path, name: &str) -> DataFrame {
+    let out = tempfile::tempdir().unwrap();
+    write(dir, out.path(), Format::Parquet);
+    parquet(&out.path().join(name).with_extension("parquet"))
+}
+
+fn parquet(path: &Path) -> DataFrame {
+    let file = fs::File::open(path).unwrap();
+    ParquetReader::new(file).finish().unwrap()
+}
+
+fn cells_in(dirs: &[PathBuf]) -> DataFrame {
+    let records: Vec<RunRecord> = dirs.iter().map(|dir| stored(dir)).collect();
+    let named = dirs.iter().map(|dir| run_name(dir)).zip(&records);
+    cells(&named.collect::<Vec<_>>()).unwrap()
+}
+
 fn write(dir: &Path, out: &Path, format: Format) -> Vec<PathBuf> {
-    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let record = stored(dir);
     let (request, reading) = (
         journal(dir, JournalFile::Requests),
         journal(dir, JournalFile::Readings),
@@ -146,7 +167,7 @@ fn texts(frame: &DataFrame, name: &str) -> Vec<Option<String>> {
 #[test]
 fn a_row_has_the_latencies_of_the_metrics_crate_in_milliseconds_and_null_where_there_are_none() {
     let folder = tempfile::tempdir().unwrap();
-    let frame = requests(&[run(folder.path(), "2")]).unwrap();
+    let frame = frame_of(&run(folder.path(), "2"), "requests");
     let records = records();
     assert_eq!(frame.height(), records.len(), "a torn line is no row");
     let (ttft, e2e) = (numbers(&frame, "ttft_ms"), numbers(&frame, "e2e_ms"));
@@ -182,17 +203,13 @@ fn runs_with_other_tags_share_one_frame_with_null_where_a_tag_is_missing() {
     fs::write(b.join("run.json"), other).unwrap();
     let runs = run_dirs(folder.path());
     assert_eq!(runs.len(), 2);
-    let frame = requests(&runs).unwrap();
-    assert_eq!(frame.height(), 120);
-    assert_eq!(
-        (
-            texts(&frame, "tag.gpus")[119].clone(),
-            texts(&frame, "tag.layout")[119].as_deref()
-        ),
-        (None, Some("4"))
-    );
-    let grid = cells(&runs).unwrap();
+    let grid = cells_in(&runs);
     assert_eq!(grid.height(), 4);
+    let tags = (
+        texts(&grid, "tag.gpus")[3].clone(),
+        texts(&grid, "tag.layout")[3].clone(),
+    );
+    assert_eq!(tags, (None, Some("4".to_owned())));
     assert_eq!(numbers(&grid, "e2e_ms.p50")[0], Some(2.0));
     assert_eq!(numbers(&grid, "e2e_ms.p99")[0], None);
     assert_eq!(
@@ -204,7 +221,7 @@ fn runs_with_other_tags_share_one_frame_with_null_where_a_tag_is_missing() {
 #[test]
 fn tokens_have_a_row_for_each_event_with_gap_bound_and_channel() {
     let folder = tempfile::tempdir().unwrap();
-    let frame = tokens(run(folder.path(), "2")).unwrap();
+    let frame = frame_of(&run(folder.path(), "2"), "tokens");
     let events: usize = records()
         .iter()
         .filter(|r| r.phase == Phase::Measure)
@@ -223,7 +240,7 @@ fn tokens_have_a_row_for_each_event_with_gap_bound_and_channel() {
 #[test]
 fn readings_are_long_one_row_a_value() {
     let folder = tempfile::tempdir().unwrap();
-    let frame = readings(run(folder.path(), "2")).unwrap();
+    let frame = frame_of(&run(folder.path(), "2"), "readings");
     assert_eq!(
         texts(&frame, "name"),
         [
@@ -242,7 +259,7 @@ fn names_with_numbers_in_them_stand_in_the_order_of_the_numbers() {
     for (cell, rate) in run.cells.iter_mut().zip(["r20", "r5"]) {
         cell.id = rate.to_owned();
     }
-    let frame = cells_of(&[("a".to_owned(), &run)]).unwrap();
+    let frame = cells(&[("a".to_owned(), &run)]).unwrap();
     let (grid, _) = pivot_cells(&frame, "run", "cell", "requests_per_s").unwrap();
     let names = grid.get_column_names();
     assert_eq!(names[1..], ["r5", "r20"]);
@@ -288,7 +305,7 @@ fn a_pivot_of_cells_is_what_the_runs_say_to_the_last_digit() {
     let folder = tempfile::tempdir().unwrap();
     let runs = [("a", "1", 1.0), ("b", "2", 1.59)]
         .map(|(name, gpus, faster)| golden(&folder.path().join(name), gpus, faster));
-    let frame = cells(&run_dirs(folder.path())).unwrap();
+    let frame = cells_in(&run_dirs(folder.path()));
     for (value, figure) in [("e2e.p95", Metric::E2e), ("ttft.p50", Metric::Ttft)] {
         let q = if value.ends_with("p95") { 0.95 } else { 0.5 };
         let (grid, _) = pivot_cells(&frame, "gpus", "cell", value).unwrap();
@@ -326,84 +343,55 @@ fn a_pivot_of_cells_is_what_the_runs_say_to_the_last_digit() {
 }
 
 #[test]
-fn parquet_gives_back_what_was_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
-    let path = folder.path().join("out").join("requests.parquet");
-    write_frame(frame.clone(), &path, Format::Parquet).unwrap();
-    assert!(read_parquet(&path).unwrap().equals_missing(&frame));
-}
-
-#[test]
-fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_rows() {
+fn a_run_as_parquet_has_its_cells_and_one_without_journals_has_no_rows() {
     let folder = tempfile::tempdir().unwrap();
     let dir = run(&folder.path().join("run"), "2");
-    let paths = write(&dir, &folder.path().join("out"), Format::Parquet);
-    let frames: Vec<DataFrame> = paths
-        .iter()
-        .map(|path| read_parquet(path).unwrap())
-        .collect();
-    let wanted = [
-        requests(&[&dir]).unwrap(),
-        tokens(&dir).unwrap(),
-        readings(&dir).unwrap(),
-        cells(&[&dir]).unwrap(),
-    ];
-    for ((found, wanted), path) in frames.iter().zip(&wanted).zip(&paths) {
-        assert!(found.equals_missing(wanted), "{}", path.display());
-    }
+    let wanted = cells_in(std::slice::from_ref(&dir));
+    assert!(frame_of(&dir, "cells").equals_missing(&wanted));
     fs::remove_file(dir.join("requests.jsonl")).unwrap();
     fs::remove_file(dir.join("hardware.jsonl")).unwrap();
-    let bare = write(&dir, &folder.path().join("bare"), Format::Parquet);
-    for path in bare.iter().take(3) {
-        let frame = read_parquet(path).unwrap();
-        assert!(
-            frame.height() == 0 && frame.width() > 5,
-            "{}",
-            path.display()
-        );
+    for name in ["requests", "tokens", "readings"] {
+        let frame = frame_of(&dir, name);
+        assert!(frame.height() == 0 && frame.width() > 5, "{name}");
     }
 }
 
 #[test]
-fn a_run_as_csv_has_a_line_for_each_row_and_its_headings_once() {
+fn a_run_as_csv_has_a_line_for_each_row_its_headings_once_and_no_text_that_a_spreadsheet_would_run()
+{
     let folder = tempfile::tempdir().unwrap();
     let dir = run(&folder.path().join("run"), "2");
-    let paths = write(&dir, &folder.path().join("out"), Format::Csv);
-    let wanted = [
-        requests(&[&dir]).unwrap(),
-        tokens(&dir).unwrap(),
-        readings(&dir).unwrap(),
-    ];
-    for (path, wanted) in paths.iter().zip(&wanted) {
-        let alone = folder.path().join("alone.csv");
-        write_frame(wanted.clone(), &alone, Format::Csv).unwrap();
-        let (found, alone) = (fs::read(path).unwrap(), fs::read(alone).unwrap());
-        assert!(found == alone, "{}", path.display());
+    for path in write(&dir, &folder.path().join("out"), Format::Csv) {
+        let frame = frame_of(&dir, path.file_stem().unwrap().to_str().unwrap());
+        let text = fs::read_to_string(&path).unwrap();
+        let names: Vec<&str> = frame
+            .get_column_names()
+            .iter()
+            .map(|name| name.as_str())
+            .collect();
+        assert_eq!(text.lines().next().unwrap(), names.join(","));
+        assert_eq!(text.lines().count(), frame.height() + 1);
+        assert!(!text.contains("\"=HYPERLINK"), "{text}");
+        assert_eq!(text.contains("'=HYPERLINK"), path.ends_with("requests.csv"));
     }
-}
-
-#[test]
-fn texts_that_a_spreadsheet_would_run_are_defused_in_csv() {
-    let folder = tempfile::tempdir().unwrap();
-    let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
-    let path = folder.path().join("requests.csv");
-    write_frame(frame.clone(), &path, Format::Csv).unwrap();
-    let text = fs::read_to_string(path).unwrap();
-    assert!(
-        text.contains("'=HYPERLINK") && !text.contains("\"=HYPERLINK"),
-        "{text}"
-    );
-    assert_eq!(text.lines().count(), frame.height() + 1);
 }
 
 #[test]
 fn no_runs_is_an_error_that_says_what_to_give() {
-    let none: [&Path; 0] = [];
-    assert!(matches!(requests(&none), Err(FramesError::NoRuns)));
+    assert!(matches!(cells(&[]), Err(FramesError::NoRuns)));
+}
+
+#[test]
+fn a_column_that_is_not_there_is_named_beside_those_that_are() {
     let folder = tempfile::tempdir().unwrap();
-    let error = requests(&[folder.path()]).unwrap_err().to_string();
-    assert!(error.contains("run.json"), "{error}");
+    let frame = cells_in(&[run(folder.path(), "2")]);
+    let error = pivot_cells(&frame, "foo", "cell", "e2e.p95").unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("`foo`") && error.contains("tag.gpus") && error.contains("e2e.p95"));
+    assert!(
+        error.len() < 900 && !error.contains("e2e_ms.p95"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -450,7 +438,7 @@ fn a_place_of_a_pivot_has_the_worst_verdict_on_its_cells() {
         fs::write(dir.join("run.json"), record.to_string()).unwrap();
         dir
     });
-    let (_, grid) = pivot_cells(&cells(&runs).unwrap(), "gpus", "cell", "planned").unwrap();
+    let (_, grid) = pivot_cells(&cells_in(&runs), "gpus", "cell", "planned").unwrap();
     assert_eq!(numbers(&grid, "c1"), [Some(0.0), Some(0.0), Some(2.0)]);
     assert_eq!(numbers(&grid, "c16"), [Some(0.0), Some(2.0), Some(1.0)]);
 }
@@ -477,8 +465,8 @@ fn histograms_of_a_run_count_what_its_percentiles_are_of_and_give_them_within_tw
     assert_eq!(below, Path::new(place));
     let out = folder.path().join("all").join(&below);
     write(&dir, &out, Format::Parquet);
-    let histograms = read_parquet(&out.join("histograms.parquet")).unwrap();
-    let requests = read_parquet(&out.join("requests.parquet")).unwrap();
+    let histograms = parquet(&out.join("histograms.parquet"));
+    let requests = parquet(&out.join("requests.parquet"));
     let text = |name: &str| -> Vec<String> {
         let column = histograms.column(name).unwrap().str().unwrap();
         column.iter().map(|text| text.unwrap().to_owned()).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -220,25 +220,67 @@ pub fn replace_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
     if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         let mut device = BufWriter::new(File::options().write(true).open(path)?);
         return write(&mut device).and_then(|()| device.flush());
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    let mut file = BufWriter::new(File::create(&beside)?);
-    let written = write(&mut file)
-        .and_then(|()| file.flush())
-        .and_then(|()| file.get_ref().sync_all())
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // half a file under another name helps nobody, and the disk may be full
-        fs::remove_file(&beside).ok();
+    let mut file = NewFile::create(path)?;
+    write(&mut file.file)?;
+    file.finish()
+}
+
+/// A file that has another name until it is whole, and is gone where it never was.
+#[derive(Debug)]
+pub struct NewFile {
+    path: PathBuf,
+    beside: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl NewFile {
+    /// Beside `path`, in a folder that is made where it is missing.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".part");
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(File::create(&beside)?),
+            beside: beside.into(),
+        })
     }
-    written.and_then(|()| sync_folder(folder))
+
+    /// It is whole, and gets its name.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        fs::rename(&self.beside, &self.path)?;
+        self.beside = PathBuf::new();
+        sync_folder(self.path.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // half a file under another name helps nobody, and the disk may be full
+        fs::remove_file(&self.beside).ok();
+    }
 }
 
 /// Has the system put a folder's names on disk: a new file is there for good when its folder is.

@@ -38,8 +38,8 @@ pub use exchange::{
 };
 pub use files::{
     BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, MOST_RUN_BYTES,
-    PartMeter, UnreadablePart, hold_folder, open_file, read_file, read_within, replace_file,
-    sync_folder,
+    NewFile, PartMeter, UnreadablePart, hold_folder, open_file, read_file, read_within,
+    replace_file, sync_folder,
 };
 pub use files::{outlive_file_limits, print_result};
 pub use finding::{
