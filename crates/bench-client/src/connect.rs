@@ -142,18 +142,18 @@ impl Connector {
             cost.connect = cost.connect.zip(took).map(|(a, b)| a + b);
         }
         let handle = socket.peek();
-        let (stream, http2) = if endpoint.is_secure() {
+        let stream = if endpoint.is_secure() {
             stage.set(Stage::Tls);
             self.timed(&mut cost.tls, self.handshake(endpoint, socket))
                 .await?
         } else {
-            (Stream::Plain(socket), self.http == HttpVersion::Http2)
+            Stream::Plain(socket)
         };
         Ok(RawConnection {
             wire: Wire::new(stream, Rc::clone(&log)),
             log,
             peek: handle,
-            http2,
+            http2: self.http == HttpVersion::Http2,
             cost,
         })
     }
@@ -255,11 +255,7 @@ impl Connector {
         }
     }
 
-    async fn handshake(
-        &self,
-        endpoint: &Endpoint,
-        socket: Socket,
-    ) -> Result<(Stream, bool), Fault> {
+    async fn handshake(&self, endpoint: &Endpoint, socket: Socket) -> Result<Stream, Fault> {
         let peer = endpoint.to_string();
         let unusable = |why: String| Fault::new(Stage::Tls, FailureKind::Tls, why);
         let (Some(config), Host::Tcp { name, .. }) = (&self.tls, endpoint.host()) else {
@@ -273,15 +269,10 @@ impl Connector {
             .await
             .map_err(|error| Fault::tls(&error, &peer))?;
         let picked = tls.get_ref().1.alpn_protocol();
-        let http2 = match self.http {
-            HttpVersion::Http1 => false,
-            HttpVersion::Http2 => true,
-            HttpVersion::Auto => picked == Some(b"h2"),
-        };
-        if http2 && picked.is_some_and(|name| name != b"h2") {
+        if self.http == HttpVersion::Http2 && picked.is_some_and(|name| name != b"h2") {
             return Err(unusable(format!("{peer} does not support HTTP/2 (ALPN)")));
         }
-        Ok((Stream::Tls(Box::new(tls)), http2))
+        Ok(Stream::Tls(Box::new(tls)))
     }
 
     fn note_no_stamps(&self, reason: &str) {
@@ -368,7 +359,6 @@ fn client_config(
     config.alpn_protocols = match http {
         HttpVersion::Http1 => vec![b"http/1.1".to_vec()],
         HttpVersion::Http2 => vec![b"h2".to_vec()],
-        HttpVersion::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
     Ok(Arc::new(config))
 }

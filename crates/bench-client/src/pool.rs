@@ -19,8 +19,8 @@ pub(crate) struct Pool {
     spare: Spare,
     /// The connection that HTTP/2 requests share. The lock is held while it is opened, so that it is opened once.
     shared: tokio::sync::Mutex<Option<Http2>>,
-    /// Whether connections are shared; not known before the first one where ALPN decides.
-    shares: Cell<Option<bool>>,
+    /// Whether requests share one connection.
+    shares: bool,
     tasks: LocalTasks,
 }
 
@@ -33,11 +33,6 @@ pub(crate) struct Checkout {
 
 impl Pool {
     pub(crate) fn new(endpoint: Endpoint, target: &Target, tasks: LocalTasks) -> Self {
-        let shares = match (target.http, endpoint.is_secure()) {
-            (HttpVersion::Http2, _) => Some(true),
-            (HttpVersion::Auto, true) => None,
-            (HttpVersion::Auto | HttpVersion::Http1, _) => Some(false),
-        };
         Self {
             endpoint,
             policy: target.connections,
@@ -45,7 +40,7 @@ impl Pool {
             idle: RefCell::default(),
             spare: Spare::default(),
             shared: tokio::sync::Mutex::default(),
-            shares: Cell::new(shares),
+            shares: target.http == HttpVersion::Http2,
             tasks,
         }
     }
@@ -82,10 +77,10 @@ impl Pool {
             }
         }
         // Boxed: a request that has its connection does not carry the room of a name look-up and a TLS handshake to its end.
-        let mut checkout = match self.shares.get() {
-            Some(false) => Box::pin(self.open(connector, stage)).await?,
-            _ if !reuse => Box::pin(self.open(connector, stage)).await?,
-            _ => Box::pin(self.share(connector, stage)).await?,
+        let mut checkout = if self.shares && reuse {
+            Box::pin(self.share(connector, stage)).await?
+        } else {
+            Box::pin(self.open(connector, stage)).await?
         };
         checkout.facts.replaced += replaced;
         checkout.facts.reused = checkout.connection.use_again();
@@ -105,10 +100,10 @@ impl Pool {
         connector: &Connector,
         stage: &Cell<Stage>,
     ) -> Result<(), Fault> {
-        let opened = if self.shares.get() == Some(false) {
-            self.open(connector, stage).await?
-        } else {
+        let opened = if self.shares {
             self.share(connector, stage).await?
+        } else {
+            self.open(connector, stage).await?
         };
         // what is shared is kept already, however often this is asked for
         if let Connection::Http1(connection) = opened.connection {
@@ -135,10 +130,6 @@ impl Pool {
             }
             replaced = 1;
         }
-        if self.shares.get() == Some(false) {
-            drop(shared);
-            return self.open(connector, stage).await;
-        }
         let mut checkout = self.open(connector, stage).await?;
         checkout.facts.replaced = replaced;
         if let Connection::Http2(connection) = &checkout.connection {
@@ -150,7 +141,6 @@ impl Pool {
     async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
         let raw = connector.connect(&self.endpoint, stage).await?;
         let facts = raw.cost.clone();
-        self.shares.set(Some(raw.http2));
         let connection = if raw.http2 {
             let log = std::rc::Rc::clone(&raw.log);
             let opened = Http2::open(raw.wire, Some(raw.peek), &self.tasks).await;

@@ -86,8 +86,6 @@ pub enum HttpVersion {
     Http1,
     /// HTTP/2: with prior knowledge over plain TCP, by ALPN over TLS. Requests share one connection per worker and endpoint.
     Http2,
-    /// Over TLS what the server picks by ALPN, HTTP/2 first; over plain TCP HTTP/1.1.
-    Auto,
 }
 
 /// What happens to a connection after its request.

@@ -366,23 +366,19 @@ fn http2_by_prior_knowledge_and_by_alpn_shares_one_connection() {
     let plain = target(&format!("http://{}", plain_server(true)));
     let mut secure = target(&tls_server(&papers));
     secure.tls.ca = Some(papers.ca.clone());
-    let mut auto = secure.clone();
-    auto.http = HttpVersion::Auto;
     for mut aim in [plain, secure] {
         aim.http = HttpVersion::Http2;
         many_at_once(aim);
     }
-    many_at_once(auto);
 }
 
 #[test]
-fn prewarming_opens_one_connection_over_http2_and_as_many_as_asked_where_alpn_takes_http1() {
+fn prewarming_opens_one_connection_over_http2_and_as_many_as_asked_over_http1() {
     let mut shared = target(&format!("http://{}", plain_server(true)));
     shared.http = HttpVersion::Http2;
     let papers = papers(false, &[b"http/1.1"]);
     let mut single = target(&tls_server(&papers));
     single.tls.ca = Some(papers.ca.clone());
-    single.http = HttpVersion::Auto;
     for mut aim in [shared, single] {
         aim.connections = ConnectionPolicy::Prewarm(3);
         let client = client(aim);
@@ -411,19 +407,6 @@ fn many_at_once(aim: Target) {
             .count();
         assert_eq!(opened, 1, "one connection for all");
         drop(client);
-    });
-}
-
-#[test]
-fn alpn_that_offers_only_http1_is_taken_by_auto() {
-    let papers = papers(false, &[b"http/1.1"]);
-    let mut aim = target(&tls_server(&papers));
-    aim.tls.ca = Some(papers.ca.clone());
-    aim.http = HttpVersion::Auto;
-    let client = client(aim);
-    run(async {
-        answered(&ask(&client).await);
-        assert!(ask(&client).await.connection.reused);
     });
 }
 

@@ -31,7 +31,6 @@ impl Sample {
 /// ```
 /// let page = bench_hardware::Page::parse(b"vllm:num_requests_running{engine=\"0\"} 3\n")?;
 /// assert_eq!(page.samples[0].value, 3.0);
-/// assert_eq!(bench_hardware::server_kind(&page), Some("vllm"));
 /// # Ok::<(), bench_hardware::HardwareError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

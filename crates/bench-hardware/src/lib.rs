@@ -23,7 +23,6 @@ mod scrape;
 pub use config::{Gpus, PrometheusQueries, SamplerConfig, ServerProcess};
 pub use error::HardwareError;
 pub use exposition::{MAX_SAMPLES, Page, Sample};
-pub use names::server_kind;
 pub use record::{Surroundings, host_record};
 pub use sampler::{Sampler, SamplerReport, SourceCost, give_way};
 pub use scrape::{Fetch, FetchLimits, NoFetch};

@@ -52,9 +52,6 @@ pub(crate) fn server_rules() -> Vec<Rule> {
     TABLE.lines().filter_map(Rule::read_from).collect()
 }
 
-/// The label of TensorRT-LLM's metrics before they had a prefix, which tells them from others: what it wrote for want of an engine type.
-const UNPREFIXED: (&str, &str) = ("engine_type", "undefined");
-
 /// The values of `page` under this project's names. Of several rules for one name the first that finds something wins, so that a
 /// metric that is shown under its old and its new name counts once.
 pub(crate) fn canonical(page: &Page, rules: &[Rule]) -> BTreeMap<String, f64> {
@@ -183,28 +180,6 @@ fn combined<'a>(samples: impl Iterator<Item = &'a Sample>, how: Take) -> Option<
 pub(crate) fn bucket_name(histogram: &str, bound: f64) -> String {
     let rounded: f64 = format!("{bound:.11e}").parse().unwrap_or(bound);
     format!("{histogram}.le.{rounded}")
-}
-
-/// What kind of server writes such a page: `vllm`, `sglang`, `tgi`, `triton`, `tensorrt-llm`, `llama.cpp`.
-///
-/// A simulator or the embedded engine that uses vLLM's names is taken for vLLM.
-pub fn server_kind(page: &Page) -> Option<&'static str> {
-    const PREFIXES: [(&str, &str); 7] = [
-        ("vllm:", "vllm"),
-        ("sglang:", "sglang"),
-        ("tgi_", "tgi"),
-        ("nv_trt_llm_", "triton"),
-        ("nv_inference_", "triton"),
-        ("trtllm_", "tensorrt-llm"),
-        ("llamacpp:", "llama.cpp"),
-    ];
-    let by_prefix = PREFIXES
-        .iter()
-        .find(|(prefix, _)| page.samples.iter().any(|s| s.name.starts_with(prefix)))
-        .map(|&(_, kind)| kind);
-    let (label, value) = UNPREFIXED;
-    let without_prefix = || page.samples.iter().any(|s| s.label(label) == Some(value));
-    by_prefix.or_else(|| without_prefix().then_some("tensorrt-llm"))
 }
 
 // What a page says of the server itself and does not change while it runs: its cache, its limits, its GPUs.

@@ -199,16 +199,6 @@ fn lost_share(run: &RunRecord, of: Option<&str>) -> Option<f64> {
 }
 
 impl NextTarget {
-    /// `queue share of E2E: from 85.5 % to 50.0 %`.
-    pub fn sentence(&self) -> String {
-        format!(
-            "{}: from {} to {}",
-            self.quantity,
-            self.shown(self.now),
-            self.shown(self.target)
-        )
-    }
-
     /// A value in the target's unit: `85.5 %`.
     pub fn shown(&self, value: f64) -> String {
         if self.unit.is_empty() {
@@ -299,20 +289,5 @@ fn outcome(target: &NextTarget, measured: Option<f64>) -> ProgressOutcome {
         ProgressOutcome::Closer
     } else {
         ProgressOutcome::NoCloser
-    }
-}
-
-impl TargetProgress {
-    /// `queue share of E2E: 85.5 % before, 41.0 % now, target 50.0 %: reached`.
-    pub fn sentence(&self) -> String {
-        let shown = |x: f64| self.target.shown(x);
-        let now = self.measured.map_or_else(|| "unknown".to_owned(), shown);
-        format!(
-            "{}: {} before, {now} now, target {}: {}",
-            self.target.subject(),
-            shown(self.target.now),
-            shown(self.target.target),
-            self.outcome.as_str(),
-        )
     }
 }

@@ -157,14 +157,11 @@ impl Rule {
             .lines()
             .find_map(|line| line.strip_prefix(self.code)?.strip_prefix(": "));
         Some(TrustReason {
-            also_in: Vec::new(),
-            code: self.code.to_owned(),
-            verdict,
-            message: what + &seen.detail,
             next: seen.next.or_else(|| next.map(str::to_owned)),
             cell: Some(scene.cell.id.clone()),
             measured: Some(seen.value).filter(|m| m.is_finite()),
             threshold: Some(crossed),
+            ..TrustReason::new(self.code, verdict, what + &seen.detail)
         })
     }
 }
@@ -272,18 +269,17 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
             }
             _ => "latency changes within the cell",
         };
+        let message = format!(
+            "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
+            text::percent(finding.severity)
+        );
         reasons.push(TrustReason {
-            code: CODE.to_owned(),
-            verdict: TrustVerdict::Doubtful,
-            message: format!(
-                "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
-                text::percent(finding.severity)
-            ),
             next: Some("measure longer, or use a longer warm-up".to_owned()),
             cell: Some(cell),
             also_in,
             measured: Some(finding.severity),
             threshold: Some(diagnosis::MIXED),
+            ..TrustReason::new(CODE, TrustVerdict::Doubtful, message)
         });
     }
     *trust = Trust::from_reasons(reasons);
@@ -292,36 +288,23 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
 /// What speaks against the run as a whole.
 fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReason> {
     let reason = |code: &str, verdict, message: String, next: &str| TrustReason {
-        also_in: Vec::new(),
-        code: code.to_owned(),
-        verdict,
-        message,
         next: Some(next.to_owned()),
-        cell: None,
-        measured: None,
-        threshold: None,
+        ..TrustReason::new(code, verdict, message)
     };
     if !facts.complete {
         let why = facts.incomplete_reason.unwrap_or("reason unknown");
         let why = why.trim_end_matches('.');
         let nothing = cells.iter().all(|cell| cell.counts.planned == 0);
         let (verdict, what, next) = if nothing {
+            let what = "the run ended before it measured a request";
             let next = "fix what stopped the run, and run it again";
-            (
-                TrustVerdict::Untrusted,
-                "the run ended before it measured a request",
-                next,
-            )
+            (TrustVerdict::Untrusted, what, next)
         } else {
             let next = "the results cover what was measured; run it again for the rest";
             (TrustVerdict::Doubtful, "the run ended early", next)
         };
-        return Some(reason(
-            "incomplete",
-            verdict,
-            format!("{what}: {why}"),
-            next,
-        ));
+        let message = format!("{what}: {why}");
+        return Some(reason("incomplete", verdict, message, next));
     }
     cells.is_empty().then(|| {
         let message = "the run has no cells, so it measured nothing".to_owned();

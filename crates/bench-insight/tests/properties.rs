@@ -130,7 +130,7 @@ proptest! {
         }
         let mut run = run;
         run.findings = findings(&run, &[]);
-        prop_assert!(next_round(&run).iter().all(|t| is_clean(&t.sentence())));
+        prop_assert!(next_round(&run).iter().all(|t| is_clean(&t.subject()) && is_clean(&t.shown(t.now))));
     }
 
     #[test]

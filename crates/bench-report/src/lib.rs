@@ -46,14 +46,6 @@ pub enum ReportError {
     /// A file of the run could not be read.
     #[error("cannot read {path}: {source}; check the run directory, or render from run.json alone")]
     Read { path: PathBuf, source: io::Error },
-    /// A chart could not be described as JSON.
-    #[error(
-        "chart `{chart}` cannot be written as JSON: {source}; please report this with the run.json"
-    )]
-    Chart {
-        chart: String,
-        source: serde_json::Error,
-    },
     /// A static figure could not be drawn.
     #[error("figure `{figure}` cannot be drawn: {reason}; the HTML report has the same chart")]
     Figure { figure: String, reason: String },

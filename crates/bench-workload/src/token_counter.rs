@@ -271,11 +271,6 @@ impl HfTokenizer {
         }
     }
 
-    /// Where it was read from.
-    pub fn source(&self) -> &str {
-        &self.name
-    }
-
     #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
     fn failed(&self, cause: tokenizers::Error) -> WorkloadError {
         WorkloadError::Tokenizer {

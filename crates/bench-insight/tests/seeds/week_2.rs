@@ -172,13 +172,18 @@ fn week_2_scenarios_chatbot_and_code_pass_and_long_form_fails_by_47_percent() {
     );
 }
 
+fn from_to(target: &bench_insight::NextTarget) -> String {
+    let (now, wanted) = (target.shown(target.now), target.shown(target.target));
+    format!("{}: from {now} to {wanted}", target.quantity)
+}
+
 #[test]
 fn week_2_targets_of_the_next_round_start_with_the_queue() {
     let (mut run, all) = found("week2-production");
     run.findings = all;
     let next = next_round(&run);
     assert_eq!(
-        next[0].sentence(),
+        from_to(&next[0]),
         "queue share of E2E: from 85.5 % to 50.0 %"
     );
 }
@@ -188,10 +193,7 @@ fn week_2_targets_halve_the_tail_gap_and_bring_p95_down_to_two_seconds() {
     // "Set Week 3 Optimization Targets": P95 from 2.544 s to 2.0 s, P95 over P50 from 3 to 2.
     let (mut run, all) = found("week2-lengths");
     run.findings = all;
-    let next: Vec<String> = next_round(&run)
-        .iter()
-        .map(bench_insight::NextTarget::sentence)
-        .collect();
+    let next: Vec<String> = next_round(&run).iter().map(from_to).collect();
     for wanted in [
         "P95 E2E: from 2544 ms to 2000 ms",
         "P95 over P50 of E2E: from 2.99 × to 2.00 ×",
@@ -212,10 +214,12 @@ fn week_2_a_queue_of_41_percent_has_reached_the_target_of_50() {
     let shares = after.cells[1].phases.as_mut().unwrap();
     (shares.queue, shares.decode) = (0.41, 0.59);
     let progress = bench_insight::progress(&before, &after);
-    assert_eq!(
-        progress[0].sentence(),
-        "queue share of E2E (c16): 85.5 % before, 41.0 % now, target 50.0 %: reached"
-    );
+    let reached = &progress[0];
+    let shown = |value| reached.target.shown(value);
+    assert_eq!(reached.target.subject(), "queue share of E2E (c16)");
+    assert_eq!(shown(reached.target.now), "85.5 %");
+    assert_eq!(reached.measured.map(shown).as_deref(), Some("41.0 %"));
+    assert_eq!(reached.outcome, bench_insight::ProgressOutcome::Reached);
     let shares = after.cells[1].phases.as_mut().unwrap();
     (shares.queue, shares.decode) = (0.7, 0.3);
     let outcomes =
@@ -237,7 +241,9 @@ fn week_2_every_target_is_measured_again_in_the_run_that_set_it() {
         let progress = bench_insight::progress(&run, &run);
         assert!(!progress.is_empty(), "{fixture}");
         for one in progress {
-            let measured = one.measured.unwrap_or_else(|| panic!("{}", one.sentence()));
+            let measured = one
+                .measured
+                .unwrap_or_else(|| panic!("{}", one.target.subject()));
             near(measured, one.target.now, 1e-6 * one.target.now);
         }
     }

@@ -55,12 +55,20 @@ impl History {
 
     /// Every series that has been read.
     pub fn keys(&self) -> impl Iterator<Item = SeriesKey> {
+        self.all().map(|(key, _)| key)
+    }
+
+    /// Every series with its values.
+    fn all(&self) -> impl Iterator<Item = (SeriesKey, &[Point])> {
         self.series.iter().flat_map(|(&source, instances)| {
             instances.iter().flat_map(move |(instance, names)| {
-                names.keys().map(move |name| SeriesKey {
-                    source,
-                    instance: instance.clone(),
-                    name: name.clone(),
+                names.iter().map(move |(name, points)| {
+                    let key = SeriesKey {
+                        source,
+                        instance: instance.clone(),
+                        name: name.clone(),
+                    };
+                    (key, points.as_slice())
                 })
             })
         })

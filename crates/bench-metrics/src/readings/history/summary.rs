@@ -10,20 +10,9 @@ impl History {
     /// Parts of histograms (means and quantiles are made of them), single cores and the sampler's own counts are left out: they are many, and
     /// in the readings.
     pub fn resources(&self, windows: &[Window]) -> Vec<ResourceSummary> {
-        self.series
-            .iter()
-            .flat_map(|(&source, instances)| {
-                instances.iter().flat_map(move |(instance, names)| {
-                    names.iter().filter_map(move |(name, points)| {
-                        let series = SeriesKey {
-                            source,
-                            instance: instance.clone(),
-                            name: name.clone(),
-                        };
-                        shown(&series).then(|| summary(series, points, windows))?
-                    })
-                })
-            })
+        let shown = self.all().filter(|(series, _)| shown(series));
+        shown
+            .filter_map(|(series, points)| summary(series, points, windows))
             .collect()
     }
 }
