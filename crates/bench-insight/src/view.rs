@@ -85,7 +85,16 @@ pub(crate) fn throughput(cell: &CellRecord) -> Option<f64> {
     tokens_per_s(cell).or(requests_per_s(cell))
 }
 
-/// What an open loop offers and answers beside what it is served, requests per second.
+/// How fast an open loop's requests were sent, where that was slower than they were due: as a part of the plan's rate, without those left unsent.
+fn pace(cell: &CellRecord) -> Option<f64> {
+    const NOTICED: f64 = 0.99;
+    let due = cell.windows.whole.as_ref()?.offered_requests_per_s?;
+    let unsent = cell.counts.unsent as f64 / cell.counts.planned.max(1) as f64;
+    let pace = cell.plan.offered_rate_per_s? / positive(due * (1.0 - unsent))?;
+    (pace < NOTICED).then_some(pace)
+}
+
+/// What of an open loop was sent and answered beside what it was served, requests per second.
 pub(crate) struct Behind {
     pub(crate) offered: f64,
     /// Of that, what was answered in the end.
@@ -102,7 +111,7 @@ pub(crate) fn behind(cell: &CellRecord) -> Option<Behind> {
     let offered = rates
         .offered_requests_per_s
         .or(cell.plan.offered_rate_per_s);
-    let offered = offered.and_then(positive)?;
+    let offered = offered.and_then(positive)? * pace(cell).unwrap_or(1.0);
     let counts = &cell.counts;
     let answered = match counts.planned {
         0 => offered,

@@ -320,6 +320,18 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         behind[0].starts_with("overload: the server completed 15.0 of 20.0 requests/s"),
         "{behind:?}"
     );
+    let slow_client = doubts(|cell| {
+        let rates = cell.windows.whole.as_mut().unwrap();
+        rates.served_requests_per_s = Some(15.0);
+        rates.requests_per_s = 15.0;
+        cell.plan.offered_rate_per_s = Some(15.0);
+    });
+    assert!(
+        !slow_client
+            .iter()
+            .any(|doubt| doubt.starts_with("overload")),
+        "{slow_client:?}"
+    );
     let moving = doubts(|cell| {
         cell.load = bench_schema::Load::closed(4);
         let found = r#"{"stationary": false, "reason": "TTFT rises to twice its level"}"#;

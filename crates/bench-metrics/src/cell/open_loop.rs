@@ -37,14 +37,25 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
 
 pub(super) type Rate = (f64, Option<Interval>);
 
-/// What an open loop offered, and what of it was served; nothing of a closed one.
+/// What the plan of an open loop offered, how much of it per second the client sent, and what of that was served; nothing of a closed one.
 pub(super) fn rates<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     load: &Load,
-) -> (Option<f64>, Option<Rate>) {
+) -> (Option<f64>, Option<f64>, Option<Rate>) {
     let offered = offered(repeats.clone(), load).filter(|_| load.is_open());
-    let served = offered.and_then(|offered| served(repeats, offered, load));
-    (offered, served)
+    let reached = offered.map(|offered| offered * pace(repeats.clone()));
+    let served = reached.and_then(|reached| served(repeats, reached, load));
+    (offered, reached, served)
+}
+
+/// The rate at which requests were taken up over the rate at which those were due: 1, unless the client fell behind its plan.
+fn pace<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone) -> f64 {
+    const NOTICED: f64 = 0.99;
+    let due = per_second(repeats.clone(), |row| {
+        taken_up(row).map(|_| row.instants().due)
+    });
+    let pace = sent(repeats).zip(due).map(|(sent, due)| sent / due);
+    pace.filter(|pace| *pace < NOTICED).unwrap_or(1.0)
 }
 
 /// Requests due per second of their plan; where its length is not known, from the first due to the last, those due together at the last left out,
@@ -59,10 +70,12 @@ fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, load: &Load) -> Op
 
 /// The same of the instants at which a worker took them up: what a connection that takes no more of them holds back was offered all the same.
 pub(super) fn sent<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
-    per_second(repeats, |row| {
-        let instants = row.instants();
-        instants.dispatched.or(instants.sent)
-    })
+    per_second(repeats, taken_up)
+}
+
+fn taken_up(row: &Row) -> Option<Stamp> {
+    let instants = row.instants();
+    instants.dispatched.or(instants.sent)
 }
 
 fn per_second<'a>(
@@ -97,7 +110,7 @@ fn per_second<'a>(
 /// Answers below which growth cannot be told from chance.
 const FEWEST: usize = 10;
 
-/// Requests served per second, with its interval. Where no queue grows, what was offered times the share that completed, and at least that over
+/// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, and at least that over
 /// 1 + g, g being the most by which the time that requests take may grow in a second: never less than what their spread leaves open. Where one
 /// grows, answers that ended while load was offered.
 fn served<'a>(
@@ -135,7 +148,9 @@ fn ended_while_offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec
             continue;
         };
         let own = repeat.rows.iter().filter(|row| row.completed());
-        let own = own.map(Row::left).chain(repeat.carried.iter().copied());
+        let own = own
+            .map(Row::left)
+            .chain(repeat.carried.iter().map(|(_, end)| *end));
         let mut ends: Vec<Stamp> = own.filter(|end| (from..=to).contains(end)).collect();
         ends.sort_unstable();
         let between = ends.windows(2).map(|pair| (1.0, pair[1] - pair[0]));

@@ -26,8 +26,8 @@ pub(super) struct Repeat<'a> {
     stationarity: Stationarity,
     in_flight: InFlight,
     pub(super) rows: &'a [Row],
-    /// Ends of the warm-up's answers in its time.
-    pub(super) carried: Vec<Stamp>,
+    /// The warm-up's answers that ended in its time: when they were sent, and when they ended.
+    pub(super) carried: Vec<(Stamp, Stamp)>,
     /// How long its plan lasts, in seconds, where that is known.
     pub(super) planned: Option<f64>,
 }
@@ -86,7 +86,7 @@ pub(super) fn repeats<'a>(
             in_flight,
             rows: run,
             carried: carried()
-                .filter_map(|w| w.answered.filter(|at| *at > from))
+                .filter_map(|w| Some((w.sent, w.answered.filter(|at| *at > from)?)))
                 .collect(),
             planned: open_loop::planned_seconds(context, run.len()),
         })
@@ -189,25 +189,26 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         return None;
     }
     let mean_in_flight = mean_in_flight(spans, seconds);
-    let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
+    let (offered, reached, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, load, timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.
     let served = served.map(|rate| if rate.1.is_none() { counted } else { rate });
+    let cycle = by_cycle(spans, load, &counted).filter(|_| !steady);
     let known = match (load.is_open(), steady) {
         (true, _) => served,
         (false, true) => by_littles_law(spans, mean_in_flight, 0.0, &counted),
-        (false, false) => by_cycle(spans, load, &counted),
+        (false, false) => cycle.or_else(|| as_counted(spans, mean_in_flight, &counted)),
     };
     let rows = || spans.iter().flat_map(Span::rows);
     let (requests, completed) = (rows().count(), rows().filter(|r| r.completed()).count());
-    let even = offered.map(|offered| offered * float(completed) / float(requests));
+    let even = reached.map(|reached| reached * float(completed) / float(requests));
     let (requests_per_s, requests_per_s_interval) = at_most(even, known.unwrap_or(counted));
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let followed = if load.is_open() {
         even.is_some_and(|even| (requests_per_s / even - 1.0).abs() < 1e-9)
     } else {
-        known.is_some() && !steady
+        cycle.is_some()
     };
     let (total, counted_seconds) = if followed {
         let all = total_of(spans, |window| timeline.measured(window));
@@ -276,8 +277,8 @@ fn total_of(spans: &[Span<'_>], of: impl Fn(Window) -> TimeCounts) -> TimeCounts
     total
 }
 
-/// What completed over the time, where nothing better is known. In a closed loop the answers carried over from the warm-up that ended then are part
-/// of what was served, as their tokens are; an open loop follows its own requests.
+/// What completed over the time. In a closed loop the answers carried over from the warm-up that ended then are part of what was served, as their
+/// tokens are, each for the part of its time that lies in the window; an open loop follows its own requests.
 fn counted_out(
     spans: &[Span<'_>],
     seconds: f64,
@@ -286,10 +287,14 @@ fn counted_out(
 ) -> open_loop::Rate {
     let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let carried = spans.iter().flat_map(|s| {
-        let ends = s.repeat.carried.iter();
-        ends.filter(|end| !load.is_open() && s.window.contains(**end))
+        let ended = s.repeat.carried.iter();
+        let ended = ended.filter(|(_, end)| !load.is_open() && s.window.contains(*end));
+        ended.map(|(sent, end)| {
+            let within = (*end - s.window.from.max(*sent)).as_f64();
+            within / (*end - *sent).as_f64().max(1.0)
+        })
     });
-    let rate = float(own.count() + carried.count()) / seconds;
+    let rate = (float(own.count()) + carried.sum::<f64>()) / seconds;
     (rate, around(rate, spans, timeline, &|c| c.completed as f64))
 }
 
@@ -405,6 +410,18 @@ fn by_littles_law(
         .min_by(|a, b| width(a).total_cmp(&width(b)))
         .and_then(|(low, high)| interval_of(rate * low, rate * high, LEVEL));
     Some((rate, interval))
+}
+
+/// What was counted over the whole window of a closed loop: the law gives the same there, and tells how well it is known.
+fn as_counted(
+    spans: &[Span<'_>],
+    in_flight: f64,
+    counted: &open_loop::Rate,
+) -> Option<open_loop::Rate> {
+    let (rate, interval) = by_littles_law(spans, in_flight, 0.0, counted)?;
+    let of = |end: f64| counted.0 * end / rate;
+    let interval = interval.and_then(|i| interval_of(of(i.low), of(i.high), LEVEL));
+    Some((counted.0, interval))
 }
 
 /// The time that the whole answers stand for at the headline's rate: what goodput is over, so that it is the rate beside it where every

@@ -130,7 +130,58 @@ fn answers_carried_over_are_served_where_their_tokens_are_counted() {
     let cell = summarise_cell(&records, closed(3));
     assert!(cell.windows.steady.is_none());
     let whole = cell.windows.whole.as_ref().unwrap();
-    assert_near(Some(whole.requests_per_s * whole.seconds), 5.0, 1e-9);
+    // each of them for the part of its 120 ms that lies in the window
+    let served = 3.0 + (110.0 + 109.0) / 120.0;
+    assert_near(Some(whole.requests_per_s * whole.seconds), served, 1e-9);
+}
+
+/// 64 streams, three waves, every fortieth answer broken off: too many for a steady part to be the headline. The answers of the warm-up, all but over as
+/// the measurement begins, are none that the window served.
+#[test]
+fn a_closed_loop_that_loses_more_than_a_hundredth_has_its_rate_by_little_s_law_too() {
+    let mut records: Vec<RequestRecord> =
+        (0..64).map(|i| even(i, -219.0, 20.0, 10.0, 21)).collect();
+    for warm in &mut records {
+        warm.phase = Phase::Warmup;
+    }
+    for i in 0..192 {
+        let (wave, slot) = (i / 64, i % 64);
+        let start = 222.0 * wave as f64 + 0.02 * slot as f64;
+        let record = even(i, start, 20.0, 10.0, 21);
+        let broken = Outcome::Truncated {
+            message: "it ended".to_owned(),
+        };
+        records.push(if i % 40 == 39 {
+            ended(record, broken)
+        } else {
+            record
+        });
+    }
+    let cell = summarise_cell(&records, closed(64));
+    let rates = headline(&cell);
+    let completed = 192.0 - 4.0;
+    let seconds = 2.0 * 0.222 + 0.22 + 63.0 * 0.02e-3;
+    assert_near(Some(rates.requests_per_s), completed / seconds, 0.01);
+    let interval = rates.requests_per_s_interval.unwrap();
+    let width = (interval.high - interval.low) / rates.requests_per_s;
+    assert!(width < 0.05, "{interval:?}");
+}
+
+#[test]
+fn requests_that_never_left_are_no_part_of_what_a_closed_loop_served() {
+    let records: Vec<RequestRecord> = (0..40)
+        .map(|i| {
+            let record = even(i, 121.0 * i as f64, 20.0, 10.0, 11);
+            if i % 2 == 0 {
+                record
+            } else {
+                refused_at(record)
+            }
+        })
+        .collect();
+    let cell = summarise_cell(&records, closed(1));
+    let whole = cell.windows.whole.as_ref().unwrap();
+    assert_near(Some(whole.requests_per_s * whole.seconds), 20.0, 1e-9);
 }
 
 #[test]
@@ -576,6 +627,45 @@ fn bursts_are_offered_at_the_rate_that_they_come_at() {
     assert_near(headline(&cell).offered_requests_per_s, 2.0, 1e-6);
     assert_near(cell.offered_rate_per_s, 2.0, 1e-3);
     assert_near(Some(headline(&cell).requests_per_s), 2.0, 1e-3);
+}
+
+/// Sixty-one requests due in three seconds, which the client sent in six: what it sent was served, and the plan was not.
+#[test]
+fn what_the_client_was_too_slow_to_send_was_not_served() {
+    let records: Vec<RequestRecord> = (0..61)
+        .map(|i| {
+            let mut record = even(i, 100.0 * i as f64, 20.0, 10.0, 11);
+            record.due = at(50.0 * i as f64);
+            record
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(20.0));
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
+    assert_near(cell.offered_rate_per_s, 10.0, 1e-6);
+    assert!(rates.requests_per_s <= 10.001, "{rates:?}");
+    assert!(
+        rates.output_tokens_per_s.is_some_and(|rate| rate <= 110.1),
+        "{rates:?}"
+    );
+}
+
+/// The same of twenty requests, of which no queue can be told.
+#[test]
+fn a_few_requests_that_left_late_are_served_at_the_rate_at_which_they_left() {
+    let records: Vec<RequestRecord> = (0..20)
+        .map(|i| {
+            let mut record = even(i, 3_000.0 + 2.0 * i as f64, 20.0, 1.0, 2);
+            record.due = at(1.0 * i as f64);
+            record
+        })
+        .collect();
+    let mut context = open_at(1_000.0);
+    context.stop.requests = Some(20);
+    let cell = summarise_cell(&records, context);
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 1_000.0, 1.0);
+    assert!(rates.requests_per_s < 520.0, "{rates:?}");
 }
 
 #[test]
