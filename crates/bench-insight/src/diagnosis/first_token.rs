@@ -140,7 +140,8 @@ pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
     let shares = look.cell.phases.as_ref();
     let told = shares.filter(|p| p.queue_is_told());
     match told {
-        Some(told) if told.queue > told.prefill => queueing(look, told, cost),
+        // Of the users' time no more is lost in a queue than passes in it, however much slower that makes a short answer.
+        Some(told) if told.queue > told.prefill => queueing(look, told, cost.min(told.queue)),
         _ => either(look, cost, told.map(|told| told.queue)),
     }
 }

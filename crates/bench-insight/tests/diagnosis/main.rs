@@ -1124,6 +1124,25 @@ fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
 }
 
 #[test]
+fn a_queue_costs_no_more_than_the_share_that_the_server_tells() {
+    let four = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Poisson(4.0), equal, four)], false, 2);
+    run.cells[0].phases = Some(bench_schema::PhaseShares {
+        queue: 0.08,
+        prefill: 0.01,
+        decode: 0.91,
+        queue_source: "server_metrics".to_owned(),
+        by_percentile: Vec::new(),
+    });
+    let found = findings(&run, &samples);
+    let queue = found.iter().find(|f| f.cause() == Some(Cause::Queueing));
+    assert_eq!(queue.map(|queue| queue.severity), Some(0.08));
+}
+
+#[test]
 fn a_queue_time_during_which_nobody_waits_is_no_queue() {
     let (mut run, samples) = run(&[cell(Asks::Closed(8), equal, Server::default())], true, 2);
     let mut told = |waiting: f64| {
