@@ -177,7 +177,11 @@ fn speeds(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let sample = trace.values(last, Row::speed)?;
     let (low, high) = (short(sample.quantile(0.25)), short(sample.quantile(0.75)));
     scattered(run, trace, figure, (output, Row::speed), |_, at| {
-        format!("Half of the responses are generated at {low} to {high} tokens/s{at}")
+        if low == high {
+            format!("Half of the responses are generated at about {low} tokens/s{at}")
+        } else {
+            format!("Half of the responses are generated at {low} to {high} tokens/s{at}")
+        }
     })
 }
 
