@@ -147,9 +147,10 @@ impl Client {
         request: HttpRequest<'_>,
         pool: &Pool,
     ) {
+        let mut gone = None;
         for replaced in 0..=REPLACEMENTS {
             let stage = Cell::new(Stage::Connect);
-            let checkout = pool.checkout(&self.connector, replaced > 0, &stage);
+            let checkout = pool.checkout(&self.connector, gone.as_ref(), &stage);
             let Some(connection) = execution.connect(checkout, &stage).await else {
                 return;
             };
@@ -157,7 +158,7 @@ impl Client {
             match execution.exchange(connection, request, replaceable).await {
                 ConnectionFate::Reusable(connection) => return pool.give_back(connection),
                 ConnectionFate::Over => return,
-                ConnectionFate::Stale => {}
+                ConnectionFate::Stale(log) => gone = Some(log),
             }
         }
     }

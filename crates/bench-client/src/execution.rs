@@ -47,8 +47,8 @@ pub(crate) enum ConnectionFate {
     Reusable(Http1),
     /// The exchange is over, and so is the connection (or it is shared and stays where it is).
     Over,
-    /// The reused connection was closed before a byte of the answer: nothing has happened, try another.
-    Stale,
+    /// The connection, which kept this log, was closed before a byte of the answer: nothing has happened, try another.
+    Stale(Rc<ReadLog>),
 }
 
 #[derive(Debug)]
@@ -142,7 +142,8 @@ impl<'a> RequestExecution<'a> {
         replaceable: bool,
     ) -> ConnectionFate {
         let log = Rc::clone(connection.log());
-        if connection.is_http2() {
+        let is_http2 = connection.is_http2();
+        if is_http2 {
             // Its streams share reads: a pause would gather tokens of several of them under one stamp.
             (self.gaps, self.unsent) = (None, None);
         }
@@ -156,13 +157,21 @@ impl<'a> RequestExecution<'a> {
         // A reused connection that the server had closed. llama-server closes after every streamed answer although it announces
         // otherwise: a client that calls this a failure fails by itself.
         let broken = self.exchange.connection.reused && matches!(ending, Ending::Broken(_));
-        if replaceable && broken && transfer.was_closed_before(begin, self.clock.now()) {
+        // Over HTTP/2 the server says so, or hyper had not handed the request over yet.
+        let not_taken = match ending {
+            Ending::Broken(Break::NotTaken) => true,
+            Ending::Broken(Break::Closed) => is_http2 && transfer.sent().is_none(),
+            _ => false,
+        };
+        let is_stale =
+            || not_taken || broken && transfer.was_closed_before(begin, self.clock.now());
+        if replaceable && is_stale() {
             self.exchange.connection.replaced += 1;
             // the time that the stale connection cost is the request's
             self.first_sent
                 .get_or_insert(transfer.sent().unwrap_or(now));
             self.ready = None;
-            return ConnectionFate::Stale;
+            return ConnectionFate::Stale(log);
         }
         self.exchange.sent = self.first_sent.or(transfer.sent());
         self.exchange.reads = log.reads().saturating_sub(begin.reads);

@@ -80,6 +80,10 @@ impl Fault {
                 let why = "closed the connection before the response was complete";
                 (FailureKind::Closed, format!("{peer} {why}"))
             }
+            Break::NotTaken => {
+                let why = "closed the connection before it took the request up (GOAWAY)";
+                (FailureKind::Closed, format!("{peer} {why}"))
+            }
             Break::TooLarge => {
                 let why = format!(
                     "the response head of {peer} is too large (more than 100 headers, or more bytes than the client reads), or its content-length is"

@@ -398,9 +398,9 @@ impl Server {
         stage: &Cell<Stage>,
         most_bytes: usize,
     ) -> Result<Fetched, Fault> {
-        let mut replaced = 0;
+        let (mut replaced, mut gone) = (0, None);
         loop {
-            let checkout = self.pool.checkout(&self.connector, replaced > 0, stage);
+            let checkout = self.pool.checkout(&self.connector, gone.as_ref(), stage);
             let Checkout {
                 connection, facts, ..
             } = checkout.await?;
@@ -423,6 +423,7 @@ impl Server {
                 return Err(fault);
             }
             replaced += 1;
+            gone = Some(log);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The connections of one endpoint.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use bench_schema::{ConnectionFacts, Stage, Stamp};
 
 use crate::connect::Connector;
 use crate::fault::Fault;
+use crate::socket::ReadLog;
 use crate::target::ConnectionPolicy;
 use crate::transfer::{Connection, Http1, Http2, LocalTasks, Spare};
 use crate::{Endpoint, HttpVersion, Target};
@@ -49,15 +51,16 @@ impl Pool {
         &self.endpoint
     }
 
-    /// A connection: an idle one unless `fresh`, else a new one. Idle ones that the server has closed are counted as replaced.
+    /// A connection: an idle one, else a new one; a new one too instead of one that is `gone`, by its log. Idle ones that the server has closed are
+    /// counted as replaced.
     pub(crate) async fn checkout(
         &self,
         connector: &Connector,
-        fresh: bool,
+        gone: Option<&Rc<ReadLog>>,
         stage: &Cell<Stage>,
     ) -> Result<Checkout, Fault> {
         let mut replaced = 0;
-        let reuse = !fresh && self.policy != ConnectionPolicy::PerRequest;
+        let reuse = gone.is_none() && self.policy != ConnectionPolicy::PerRequest;
         if reuse {
             while let Some(mut connection) = self.take_idle() {
                 if connection.is_open() {
@@ -77,8 +80,8 @@ impl Pool {
             }
         }
         // Boxed: a request that has its connection does not carry the room of a name look-up and a TLS handshake to its end.
-        let mut checkout = if self.shares && reuse {
-            Box::pin(self.share(connector, stage)).await?
+        let mut checkout = if self.shares && self.policy != ConnectionPolicy::PerRequest {
+            Box::pin(self.share(connector, gone, stage)).await?
         } else {
             Box::pin(self.open(connector, stage)).await?
         };
@@ -101,7 +104,7 @@ impl Pool {
         stage: &Cell<Stage>,
     ) -> Result<(), Fault> {
         let opened = if self.shares {
-            self.share(connector, stage).await?
+            self.share(connector, None, stage).await?
         } else {
             self.open(connector, stage).await?
         };
@@ -117,18 +120,25 @@ impl Pool {
         self.idle.borrow_mut().pop()
     }
 
-    async fn share(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+    async fn share(
+        &self,
+        connector: &Connector,
+        gone: Option<&Rc<ReadLog>>,
+        stage: &Cell<Stage>,
+    ) -> Result<Checkout, Fault> {
         let mut shared = self.shared.lock().await;
         let mut replaced = 0;
         if let Some(connection) = shared.as_ref() {
-            if connection.is_open() {
+            let is_stale = gone.is_some_and(|log| Rc::ptr_eq(log, connection.log()));
+            if connection.is_open() && !is_stale {
                 return Ok(Checkout {
                     connection: Connection::Http2(connection.clone()),
                     facts: ConnectionFacts::default(),
                     ready: connector.clock().now(),
                 });
             }
-            replaced = 1;
+            // who knows it to be gone has counted that
+            replaced = u32::from(!is_stale);
         }
         let mut checkout = self.open(connector, stage).await?;
         checkout.facts.replaced = replaced;
@@ -142,7 +152,7 @@ impl Pool {
         let raw = connector.connect(&self.endpoint, stage).await?;
         let facts = raw.cost.clone();
         let connection = if raw.http2 {
-            let log = std::rc::Rc::clone(&raw.log);
+            let log = Rc::clone(&raw.log);
             let opened = Http2::open(raw.wire, Some(raw.peek), &self.tasks).await;
             let peer = self.endpoint.to_string();
             let broken = |broken| Fault::broken(Stage::Connect, broken, &log, &peer);

@@ -44,6 +44,8 @@ pub(crate) enum Step {
 pub(crate) enum Break {
     /// The connection ended before the answer did.
     Closed,
+    /// The server ends the connection, and said that it did not take this request up.
+    NotTaken,
     /// The head is larger than the limit.
     TooLarge,
     /// What came does not begin as an answer does, for this reason.
@@ -54,6 +56,9 @@ pub(crate) enum Break {
 
 impl From<hyper::Error> for Break {
     fn from(error: hyper::Error) -> Self {
+        if is_not_taken(&error) {
+            return Self::NotTaken;
+        }
         if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
             return Self::Closed;
         }
@@ -75,6 +80,15 @@ impl From<hyper::Error> for Break {
             Self::Rules(text)
         }
     }
+}
+
+/// Whether a `GOAWAY` without an error came, which names the last stream that the server took up: those up to it go on, and the others end so.
+fn is_not_taken(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let error = source.and_then(|source| source.downcast_ref::<h2::Error>());
+    error.is_some_and(|error| {
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR)
+    })
 }
 
 /// A request under way.

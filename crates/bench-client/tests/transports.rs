@@ -410,6 +410,46 @@ fn many_at_once(aim: Target) {
     });
 }
 
+/// Its first connection takes no request: it answers the first one with a `GOAWAY` that names no stream and no error. What was sent on it is sent on the
+/// next one, which all share.
+#[test]
+fn a_request_that_a_goaway_does_not_name_is_sent_on_another_connection() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const HEADERS: u8 = 1;
+    let address = server_thread(|listener| async move {
+        let (mut first, _) = listener.accept().await.unwrap();
+        first.write_all(&SETTINGS).await.unwrap();
+        let mut preface = [0; 24];
+        first.read_exact(&mut preface).await.unwrap();
+        loop {
+            let mut head = [0; 9];
+            first.read_exact(&mut head).await.unwrap();
+            let length =
+                usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            let mut payload = vec![0; length];
+            first.read_exact(&mut payload).await.unwrap();
+            if head[3] == HEADERS {
+                break;
+            }
+        }
+        first.write_all(&GOAWAY).await.unwrap();
+        let (second, _) = listener.accept().await.unwrap();
+        serve(second, true).await;
+    });
+    let mut aim = target(&format!("http://{address}"));
+    aim.http = HttpVersion::Http2;
+    let client = client(aim);
+    run(async {
+        let all = futures_util::future::join_all((0..20).map(|_| ask(&client))).await;
+        all.iter().for_each(answered);
+        let replaced = all.iter().map(|exchange| exchange.connection.replaced);
+        assert!(replaced.max() == Some(1));
+        drop(client);
+    });
+}
+
 #[test]
 fn a_large_prompt_over_http2_is_sent_before_the_answer() {
     let mut aim = target(&format!("http://{}", plain_server(true)));
