@@ -362,10 +362,15 @@ impl Check {
 /// So many times more requests than records cannot have been in flight.
 const FAR: u64 = 1000;
 
-/// How the program fared that measured, which no record tells.
-pub(crate) const FARED: &[&str] = &["recorder_held_up", "journal_incomplete", "shard_lost"];
+/// How the programs fared that measured, and whether shards did so together, which no record tells.
+pub(crate) const FARED: &[&str] = &[
+    "recorder_held_up",
+    "journal_incomplete",
+    "shard_lost",
+    "shards_apart",
+];
 /// The same, with what was found wrong with the journals when they were read.
-pub(crate) const TOLD: &[&str] = &[FARED[0], FARED[1], FARED[2], DAMAGED, UNLISTED];
+pub(crate) const TOLD: &[&str] = &[FARED[0], FARED[1], FARED[2], FARED[3], DAMAGED, UNLISTED];
 
 /// What a run says against itself by these codes: concluding its records anew would leave it out.
 pub(crate) fn told(run: &RunRecord, codes: &[&str]) -> Vec<TrustReason> {

@@ -382,6 +382,10 @@ fn is_blank(cell: &CellRecord) -> bool {
 
 fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
     let why = run.incomplete_reason.as_deref().unwrap_or("it did not end");
+    // of a merged run it says what each shard's records are
+    if why.starts_with("shard ") {
+        return why.to_owned();
+    }
     let why = why
         .split("; recovered from")
         .next()
@@ -390,7 +394,7 @@ fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
     let missing = if empty.is_empty() {
         String::new()
     } else {
-        format!(", not started: {}", empty.join(", "))
+        format!(", none of {}", empty.join(", "))
     };
     let records = counted(requests, "record");
     format!("{why}; recovered from {records}{missing}")

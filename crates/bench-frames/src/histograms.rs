@@ -10,7 +10,8 @@ use crate::FramesError;
 use crate::journals::{Request, scaled};
 use crate::table::{Run, Table};
 
-/// Log-linear histograms of each latency of each cell, of the requests that its percentiles are of.
+/// Log-linear histograms of each latency of each cell, of the requests that its percentiles are of; of all measured ones where several repeats have a
+/// steady part, since it is not stored which those are.
 #[derive(Default)]
 pub(crate) struct Histograms {
     cells: BTreeMap<(String, &'static str), (Metric, Histogram)>,
@@ -21,7 +22,7 @@ type Bucket<'a> = (&'a str, Metric, f64, u64);
 
 impl Histograms {
     pub(crate) fn add(&mut self, request: &Request<'_>) {
-        if request.is_headline() != Some(true) {
+        if request.is_headline() == Some(false) {
             return;
         }
         let times = Metric::ALL

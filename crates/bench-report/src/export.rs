@@ -4,7 +4,7 @@ mod tools;
 
 use std::collections::BTreeSet;
 
-use bench_schema::{CellRecord, Distribution, Metric, RunRecord};
+use bench_schema::{CellRecord, Counts, Distribution, Metric, RunRecord};
 
 pub use tools::{Exporter, Tool};
 
@@ -30,9 +30,11 @@ pub fn cells(run: &RunRecord) -> String {
     }
     let mut sheet = sheet
         .number(("load", ""), |cell| tables::load_level(&cell.load).0)
-        .count("planned", |cell| cell.counts.planned)
-        .count("completed", |cell| cell.counts.completed)
-        .count("failed", |cell| cell.counts.without_answer())
+        .count("planned", |cell| cell.counts.planned);
+    for (name, of) in Counts::ENDS {
+        sheet = sheet.count(name, move |cell| of(&cell.counts));
+    }
+    let mut sheet = sheet
         .number(("requests_per_s", ""), |cell| {
             Some(cell.headline_rates()?.requests_per_s)
         })

@@ -69,7 +69,10 @@ fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Ns => number::duration(value),
         Unit::Ratio => format!("{} %", number::percent(value)),
-        Unit::Count if value.fract().abs() < f64::MIN_POSITIVE => significant(value),
+        // from ten million on a stored number is a whole one, whatever it was before
+        Unit::Count if value.abs() < 1e7 && value.fract().abs() < f64::MIN_POSITIVE => {
+            significant(value)
+        }
         Unit::Count => number::short(value),
         Unit::TokensPerS => format!("{} tokens/s", number::short(value)),
         Unit::RequestsPerS => format!("{} requests/s", number::short(value)),
@@ -290,14 +293,19 @@ fn scaling(n: &Numbers<'_>) -> Option<String> {
     let told = n.all(Known::ScalingFactor);
     let (first, rest) = told.split_first()?;
     let efficiency = n.all(Known::Efficiency);
-    let levels = rest.iter().filter_map(|e| {
-        let share = efficiency.iter().find(|share| share.of == e.of);
+    // of cells that differ in something else too, each group has a first level of its own
+    let is_first = |e: &&&Evidence| (e.value - 1.0).abs() < 1e-9 && e.of == first.of;
+    let levels = rest.iter().filter(|e| !is_first(e)).filter_map(|e| {
+        let mut shares = efficiency.iter();
+        let share = shares.find(|share| (&share.cell, &share.of) == (&e.cell, &e.of));
         let share = share.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)));
-        Some(format!(
-            "{} at {}{share}",
-            amount(e),
-            text::plain(e.of.as_deref()?)
-        ))
+        let level = text::plain(e.of.as_deref()?);
+        let twice = rest.iter().filter(|other| other.of == e.of).count() > 1;
+        let cell = e.cell.as_deref().filter(|_| twice);
+        let cell = cell.map_or_else(String::new, |cell| {
+            format!(" in {}", text::shortened(cell, 40))
+        });
+        Some(format!("{} at {level}{cell}{share}", amount(e)))
     });
     let levels = levels.collect::<Vec<_>>().join(", ");
     Some(format!(

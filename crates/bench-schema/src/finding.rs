@@ -343,7 +343,7 @@ names! {
         Status "status" "HTTP status.";
         NewShare "new_share" "Share of the requests that opened a connection.";
         ConnectTime "connect_time" "Mean time to open one.";
-        ReplacedShare "replaced_share" "Share of the requests that were sent again, because their connection had been closed.";
+        ReplacedShare "replaced_share" "Kept connections that were found closed by the server, over the number of requests.";
         KvCachePeak "kv_cache_peak" "Peak use of the KV cache.";
         Preemptions "preemptions" "Preempted requests.";
         CachedShare "cached_share" "Share of prompt tokens found in the prefix cache.";

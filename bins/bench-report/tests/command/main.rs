@@ -74,7 +74,7 @@ fn tables_are_as_wide_as_the_terminal() {
 }
 
 #[test]
-fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
+fn recover_names_damaged_lines_and_cells_without_records_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let records = support::requests("c1", 1, 40, Nanos::ZERO, 1.0);
     let run = killed(folder.path(), &blank(), &records);
@@ -106,7 +106,7 @@ fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
     assert!(!found.complete);
     let why = found.incomplete_reason.clone().unwrap();
     assert!(
-        why.contains("recovered from 39 records, not started: c4"),
+        why.contains("recovered from 39 records, none of c4"),
         "{why}"
     );
     // One request in seven failed, and that counts whether the run ended or not.
@@ -424,6 +424,10 @@ fn shards_that_ran_one_after_the_other_are_not_trusted_as_one_load() {
             .iter()
             .any(|reason| reason.code == "shards_apart")
     );
+    // no record tells of it, and concluding them again does not forget it
+    assert_eq!(command(&["recover", "--anew", text(&out)]).code, Some(0));
+    let again = stored(&out).trust;
+    assert!(again.reasons.iter().any(|r| r.code == "shards_apart"));
 }
 
 /// What `vllm bench serve --save-result --save-detailed` writes, from a file of its own.

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use bench_metrics::{Histogram, Layout, Sample};
 use bench_schema::{
-    ArrivalKind, CellRecord, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp,
+    ArrivalKind, CellRecord, Goodput, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp,
 };
 use serde_json::{Map, Value, json};
 
@@ -105,8 +105,12 @@ impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
             return Ok(());
         };
         let wire = &record.wire;
-        let completed = wire.outcome.is_completed();
-        let error = error(&wire.outcome);
+        let nothing_came = wire.streamed && wire.events.is_empty();
+        let completed = wire.outcome.is_completed() && !nothing_came;
+        let error = match wire.outcome {
+            Outcome::Completed if !completed => NO_CONTENT.to_owned(),
+            _ => error(&wire.outcome),
+        };
         let text = wire.text.as_deref().filter(|_| completed);
         let text = text.unwrap_or_default();
         let start = start(record);
@@ -263,6 +267,14 @@ impl Span {
         self.0.values().map(|(from, to)| to - from).sum()
     }
 
+    /// Good requests over the tool's own duration.
+    fn goodput(&self, goodput: &Goodput) -> f64 {
+        let good = goodput.seconds.map(|long| goodput.requests_per_s * long);
+        let own = good.map(|good| good / self.seconds());
+        own.filter(|rate| rate.is_finite())
+            .unwrap_or(goodput.requests_per_s)
+    }
+
     fn per_s(&self, n: u64) -> f64 {
         let seconds = self.seconds();
         if seconds > 0.0 {
@@ -281,7 +293,10 @@ impl Requests {
             self.input += row.input;
             self.output += row.output;
         } else {
-            let outcome = record.wire.outcome.name();
+            let outcome = match record.wire.outcome {
+                Outcome::Completed => NO_CONTENT,
+                _ => record.wire.outcome.name(),
+            };
             *self.failed.entry(outcome).or_default() += 1;
         }
         let sent = record.dispatched.unwrap_or(record.due);
@@ -416,6 +431,9 @@ fn fetch(spill: &mut (impl Read + Seek), place: u64, length: u64) -> io::Result<
     Ok(kept)
 }
 
+/// Of a whole answer in which no token came, which is a failure to both tools.
+const NO_CONTENT: &str = "no content";
+
 /// Empty for a whole answer.
 fn error(outcome: &Outcome) -> String {
     match outcome {
@@ -459,12 +477,7 @@ fn vllm(
         "total_input_tokens": input,
         "total_output_tokens": output,
         "request_throughput": span.per_s(completed),
-        // of that tool's own duration
-        "request_goodput": cell.goodput.as_ref().map(|goodput| {
-            let good = goodput.seconds.map(|seconds| goodput.requests_per_s * seconds);
-            let own = good.map(|good| good / span.seconds()).filter(|rate| rate.is_finite());
-            own.unwrap_or(goodput.requests_per_s)
-        }),
+        "request_goodput": cell.goodput.as_ref().map(|goodput| span.goodput(goodput)),
         "output_throughput": span.per_s(output),
         "total_token_throughput": span.per_s(input + output),
         "max_output_tokens_per_s": fullest.values().max().copied().unwrap_or(0) as f64,
@@ -639,7 +652,8 @@ fn aiperf(
         out.insert(metric.into(), json!({"unit": unit, "avg": value}));
     };
     if let Some(goodput) = &cell.goodput {
-        single("goodput", "requests/sec", goodput.requests_per_s);
+        let rate = requests.span.goodput(goodput);
+        single("goodput", "requests/sec", rate);
         single("good_request_fraction", "ratio", goodput.attainment);
     }
     let (input, output, completed) = (requests.input, requests.output, requests.completed);

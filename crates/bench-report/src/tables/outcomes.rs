@@ -85,7 +85,7 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
         (
             "",
             sum(|c| c.replaced_connections),
-            "resent on a new connection",
+            "closed connections replaced",
         ),
     ];
     let steady: u64 = run.cells.iter().filter_map(in_tables).sum();

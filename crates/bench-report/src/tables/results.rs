@@ -122,11 +122,34 @@ const CHANGES: [(&str, Pick); 4] = [
     ("p99", |d| d.quantile(0.99)),
 ];
 
-/// A cell with its row of the scaling table, and the one before it.
+/// A cell with its row of the scaling table, the first level of its series, and the level before it.
+#[derive(Clone, Copy)]
 struct Step<'a> {
     cell: &'a CellRecord,
     row: &'a ScalingRow,
+    first: &'a CellRecord,
     before: Option<(&'a CellRecord, &'a ScalingRow)>,
+}
+
+/// The levels of each series, one series after another, each from its lowest level on.
+fn steps(run: &RunRecord) -> Vec<Step<'_>> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for row in &run.analysis.scaling {
+        let found = run.cells.iter().find(|cell| cell.id == row.cell);
+        let Some(cell) = found.filter(|_| row.throughput_gain.is_some()) else {
+            continue;
+        };
+        // the first level of a series is what its others are held against
+        let below = steps.last().copied();
+        let below = below.filter(|_| row.throughput_gain != Some(0.0));
+        steps.push(Step {
+            cell,
+            row,
+            first: below.map_or(cell, |step| step.first),
+            before: below.map(|step| (step.cell, step.row)),
+        });
+    }
+    steps
 }
 
 /// Output tokens of the answers that a row is of.
@@ -145,13 +168,9 @@ fn is_of_tokens(cell: &CellRecord, row: &ScalingRow) -> bool {
 
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
-    let gained = |cell| scaling_row(run, cell).filter(|row| row.throughput_gain.is_some());
-    let members = run.cells.iter();
-    let members: Vec<_> = members
-        .filter_map(|cell| Some((cell, gained(cell)?)))
-        .collect();
-    let (first, base) = *members.first()?;
-    let (what, unit) = if is_of_tokens(first, base) {
+    let steps = steps(run);
+    let base = *steps.first()?;
+    let (what, unit) = if is_of_tokens(base.cell, base.row) {
         ("output", "tok/s")
     } else {
         ("requests", "req/s")
@@ -183,7 +202,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     for (name, figure) in CHANGES.into_iter().skip(1) {
         sheet = sheet.column(
             Column::of("E2E change", name, "%"),
-            move |step: &Step<'_>| Cell::number(change(step.cell, first, figure)),
+            move |step: &Step<'_>| Cell::number(change(step.cell, step.first, figure)),
         );
     }
     sheet = sheet.column(Column::of("vs previous level", "rate", "%"), |step| {
@@ -199,11 +218,14 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             )
         });
     }
-    let before = std::iter::once(None).chain(members.iter().copied().map(Some));
-    let steps = members.iter().zip(before);
-    let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });
-    let (first, population) = (label(first), population_words(run));
-    let table = sheet.rows(format!("Change relative to {first}, {population}"), steps)?;
+    let one_series = steps.iter().filter(|step| step.before.is_none()).count() == 1;
+    let first = if one_series {
+        label(base.cell)
+    } else {
+        format!("the lowest {} of otherwise equal cells", base.row.factor)
+    };
+    let title = format!("Change relative to {first}, {}", population_words(run));
+    let table = sheet.rows(title, steps)?;
     (table.rows.len() > 1).then_some(table)
 }
 
