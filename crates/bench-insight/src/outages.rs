@@ -44,26 +44,36 @@ impl CellSamples {
 
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
 /// began with `began`. It begins when the first of them was due, but not before the last answer, and is over when a request is sent that is
-/// answered.
+/// answered. A request that was lost although a later one was answered tells nothing of it, nor does one that was never sent.
 pub(crate) fn outage<'a>(
     answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,
     began: Stamp,
 ) -> Option<Outage> {
-    let (mut starts, mut ends): (Vec<Stamp>, Vec<Stamp>) = answers.unzip();
+    let mut answers: Vec<(Stamp, Stamp)> = answers.collect();
+    answers.sort_unstable_by_key(|(_, end)| *end);
+    let mut starts: Vec<Stamp> = answers.iter().map(|(start, _)| *start).collect();
     starts.sort_unstable();
-    ends.sort_unstable();
-    let mut lost: Vec<&LostSample> = lost.collect();
+    // the latest start of an answer that had ended by then
+    let mut last_sent = began;
+    let ends: Vec<(Stamp, Stamp)> = answers
+        .iter()
+        .map(|(start, end)| {
+            last_sent = last_sent.max(*start);
+            (last_sent, *end)
+        })
+        .collect();
+    let mut lost: Vec<&LostSample> = lost.filter(|lost| lost.how != Lost::Unsent).collect();
     lost.sort_by_key(|lost| lost.end);
-    let answered = |lost: &LostSample| ends.partition_point(|end| *end <= lost.end);
+    let answered = |lost: &LostSample| ends.partition_point(|(_, end)| *end <= lost.end);
     let of = |together: &[&LostSample]| {
-        let (first, end) = (together.first()?, together.last()?.end);
-        let before = answered(first);
-        let due = together.iter().map(|lost| lost.due).min()?;
-        let from = before
-            .checked_sub(1)
-            .and_then(|i| ends.get(i))
-            .map_or(due, |end| due.max(*end));
+        let before = answered(together.first()?);
+        let answer = before.checked_sub(1).and_then(|i| ends.get(i));
+        let after = |lost: &&&LostSample| answer.is_none_or(|(sent, _)| lost.due >= *sent);
+        let within = || together.iter().filter(after);
+        let due = within().map(|lost| lost.due).min()?;
+        let end = within().map(|lost| lost.end).max()?;
+        let from = answer.map_or(due, |(_, end)| due.max(*end));
         let back = starts
             .get(starts.partition_point(|start| *start < end))
             .copied();
@@ -71,8 +81,8 @@ pub(crate) fn outage<'a>(
         (until.unwrap_or(end) - from >= SHORTEST).then(|| Outage {
             from: (from - began).or_zero(),
             until: until.map(|until| until - began),
-            failed: together.len() as u64,
-            refused: together.iter().filter(|lost| is_refusal(lost)).count() as u64,
+            failed: within().count() as u64,
+            refused: within().filter(|lost| is_refusal(lost)).count() as u64,
         })
     };
     let all = lost

@@ -153,17 +153,21 @@ impl Rule {
             Some(open) => format!("{open}, {limit})"),
             None => format!("{} ({limit})", seen.what),
         };
-        let next = NEXT
-            .lines()
-            .find_map(|line| line.strip_prefix(self.code)?.strip_prefix(": "));
         Some(TrustReason {
-            next: seen.next.or_else(|| next.map(str::to_owned)),
+            next: seen.next.or_else(|| usual_next(self.code)),
             cell: Some(scene.cell.id.clone()),
             measured: Some(seen.value).filter(|m| m.is_finite()),
             threshold: Some(crossed),
             ..TrustReason::new(self.code, verdict, what + &seen.detail)
         })
     }
+}
+
+/// The next step of a rule, unless what it found suggests a better one.
+fn usual_next(code: &str) -> Option<String> {
+    let mut lines = NEXT.lines();
+    let next = lines.find_map(|line| line.strip_prefix(code)?.strip_prefix(": "));
+    next.map(str::to_owned)
 }
 
 /// A line is the module and the function that looks, which is called as the code is, and its limits.
@@ -296,7 +300,7 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
         let why = why.trim_end_matches('.');
         let nothing = cells.iter().all(|cell| cell.counts.planned == 0);
         let (verdict, what, next) = if nothing {
-            let what = "the run ended before it measured a request";
+            let what = "no measured request was recorded";
             let next = "fix what stopped the run, and run it again";
             (TrustVerdict::Untrusted, what, next)
         } else {

@@ -193,13 +193,19 @@ fn slots_that_stand_idle_make_a_closed_loop_lighter_than_it_says() {
         clock(ClockKind::Kernel),
         BTreeMap::from([("c8".to_owned(), facts)]),
     );
-    let full = trust(&TrustFacts::of(&clock, &cells), &[cell]);
+    let full = trust(&TrustFacts::of(&clock, &cells), std::slice::from_ref(&cell));
     speaks(&full, "connection_full", TrustVerdict::Untrusted);
     assert!(
         full.reasons
             .iter()
             .all(|reason| reason.code != "slots_idle")
     );
+    // no other request was there that could have filled it
+    let mut alone = cell;
+    alone.windows.whole.as_mut().unwrap().peak_in_flight = 1;
+    let own = trust(&TrustFacts::of(&clock, &cells), &[alone]);
+    speaks(&own, "slots_idle", TrustVerdict::Untrusted);
+    assert!(own.reasons.iter().all(|r| r.code != "connection_full"));
 }
 
 #[test]
@@ -419,6 +425,40 @@ fn fewer_requests_a_second_than_the_plan_has_count_and_the_plan_s_own_rate_does_
         "{:?}",
         late.reasons
     );
+}
+
+#[test]
+fn requests_that_the_cap_left_unsent_are_named_as_such_and_the_shortfall_is_of_the_others() {
+    let capped = open(|c| {
+        c.plan.offered_rate_per_s = Some(33.0);
+        let whole = c.windows.whole.as_mut().unwrap();
+        (whole.offered_requests_per_s, whole.seconds) = (Some(100.0), 2.0);
+        (c.counts.planned, c.counts.completed, c.counts.unsent) = (200, 77, 123);
+        c.client.cap_hits = 123;
+    });
+    let trust = judged(&[capped]);
+    let of = |code: &str| {
+        let reason = trust.reasons.iter().find(|reason| reason.code == code);
+        reason.unwrap().sentence()
+    };
+    insta::assert_snapshot!(of("offered_rate"), @"only 33.0 of 38.5 requests/s (the planned 100 without the 123 requests that were left unsent) were sent, a shortfall of 5.5 % (limit 1.0 %); use more workers (`--workers`), a higher in-flight cap, or a lower rate");
+    insta::assert_snapshot!(of("failures"), @"123 of 200 requests got no complete response (62 %, limit 10 %); 123 of them were not sent because the in-flight cap was reached; raise the in-flight cap, or treat the cell as an overload: rates and latencies cover only the requests that completed");
+}
+
+#[test]
+fn requests_that_were_late_because_they_were_not_generated_are_not_put_down_to_the_machine() {
+    let late = open(|c| {
+        c.metrics.insert(Metric::Lateness, lateness(5_000.0));
+        c.client.busiest_worker = Some(0.1);
+        c.client.run_queue_wait = Some(0.05);
+        c.client.starved = Some(c.counts.planned / 2);
+    });
+    let trust = judged(&[late]);
+    for code in ["lateness", "starved"] {
+        let reason = trust.reasons.iter().find(|reason| reason.code == code);
+        let next = reason.unwrap().next.clone().unwrap();
+        assert!(next.contains("not generated fast enough"), "{code}: {next}");
+    }
 }
 
 #[test]
@@ -741,7 +781,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     );
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
-    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); the server went down 21.0 s after the start of the cell and was not back when it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");
+    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); none succeeded from 21.0 s after the start of the cell until it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");
 }
 
 /// An answer of ten tokens, 50 ms apart, sent at `sent` ms; failed where it has none.
@@ -850,6 +890,27 @@ fn a_server_that_goes_away_and_one_that_stands_still_are_found_with_their_times(
         "{flapped:?}"
     );
     assert!((20..=30).contains(&flapped.failed));
+    // Every tenth request hangs for two seconds; the last of them are over long after the last answer.
+    let hang = |ids: std::ops::Range<i64>, hangs: &dyn Fn(i64) -> bool| {
+        let all = ids.map(|i| {
+            let mut record = request(i.unsigned_abs(), 25 * i, !hangs(i), 0..0);
+            if hangs(i) {
+                let sent = record.dispatched;
+                (record.wire.sent, record.wire.connected) = (sent, sent);
+                record.wire.outcome = Outcome::TimedOut {
+                    stage: Stage::Whole,
+                };
+                record.wire.closed = sent.map(|sent| sent + Nanos::from_secs(2));
+            }
+            record
+        });
+        CellFacts::of(&all.collect::<Vec<_>>()).outage
+    };
+    let few = hang(0..160, &|i| i % 10 == 9);
+    assert!(few.is_none_or(|outage| outage.failed < 5));
+    // A server that hangs for good takes those in flight with it.
+    let all = hang(0..160, &|i| i >= 120).unwrap();
+    assert!(all.until.is_none() && all.failed >= 40, "{all:?}");
     let frozen = of(&|_| true, 10_000..13_000).stall.unwrap();
     assert!(
         (frozen.length.as_secs_f64() - 3.0).abs() < 0.15,

@@ -4,6 +4,7 @@ use bench_metrics::values_needed;
 use bench_schema::{Counts, Load, Metric, Nanos, SloVerdict};
 
 use super::{Limits, Scene, Seen};
+use crate::facts::Outage;
 use crate::text;
 
 /// Tokens that a chat template adds at most to a prompt that the server counted.
@@ -69,7 +70,7 @@ fn answered(scene: &Scene<'_>) -> u64 {
     counts.completed + counts.cancelled.saturating_sub(unanswered)
 }
 
-fn requests(n: u64) -> String {
+pub(super) fn requests(n: u64) -> String {
     bench_schema::counted(text::grouped(n as f64), "request")
 }
 
@@ -92,17 +93,13 @@ fn shorten(message: &str) -> String {
 
 /// Whatever was planned and got no whole answer, but for what was stopped on purpose.
 pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
-    /// Failures in a row that are no accident.
-    const IN_A_ROW: u64 = 5;
     let counts = &scene.cell.counts;
     let lost = counts.lost();
     if answered(scene) == 0 || lost == 0 {
         return None;
     }
     let share = lost as f64 / counts.planned as f64;
-    let away = scene.requests().and_then(|facts| facts.outage.as_ref());
-    let away = away.filter(|outage| outage.failed >= IN_A_ROW);
-    let away = away.map_or_else(String::new, |outage| {
+    let away = outage(scene).map_or_else(String::new, |outage| {
         let from = text::time(outage.from.as_f64());
         match outage.until {
             Some(until) => format!(
@@ -110,11 +107,20 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
                 text::time(until.as_f64())
             ),
             None => {
-                format!(
-                    "; the server went down {from} after the start of the cell and was not back when it ended"
-                )
+                format!("; none succeeded from {from} after the start of the cell until it ended")
             }
         }
+    });
+    let capped = scene.cell.client.cap_hits.min(counts.unsent);
+    let not_sent = match capped {
+        0 => String::new(),
+        _ => format!(
+            "; {} of them were not sent because the in-flight cap was reached",
+            text::grouped(capped as f64)
+        ),
+    };
+    let next = (2 * capped > lost).then(|| {
+        "raise the in-flight cap, or treat the cell as an overload: rates and latencies cover only the requests that completed".to_owned()
     });
     let what = format!(
         "{} of {} got no complete response ({})",
@@ -123,9 +129,17 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
         text::percent(share),
     );
     Some(Seen {
-        detail: first_message(scene) + &away,
+        detail: first_message(scene) + &not_sent + &away,
+        next,
         ..Seen::new(share, what)
     })
+}
+
+/// A time in which so many failed, and none succeeded, that it is no accident.
+fn outage<'a>(scene: &Scene<'a>) -> Option<&'a Outage> {
+    const IN_A_ROW: u64 = 5;
+    let outage = scene.requests()?.outage.as_ref()?;
+    (outage.failed >= IN_A_ROW).then_some(outage)
 }
 
 /// A time in which all failed that is a larger part of a closed loop than what was lost in it is of the requests: its slots wait meanwhile. An open
@@ -134,7 +148,7 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
     if scene.cell.load.is_open() {
         return None;
     }
-    let outage = scene.requests()?.outage.as_ref()?;
+    let outage = outage(scene)?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
     let until = outage.until.map_or(seconds, Nanos::as_secs_f64);
     let share = (until.min(seconds) - outage.from.as_secs_f64()) / seconds;

@@ -2,7 +2,8 @@
 
 use bench_schema::{Load, Metric, Nanos};
 
-use super::{Limits, Scene, Seen, stamps};
+use super::answers::requests;
+use super::{Limits, Scene, Seen, stamps, usual_next};
 use crate::signals::derived;
 use crate::{text, view};
 
@@ -23,7 +24,7 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         limits: Some(Limits::Time(doubtful, gap.max(1e7).max(doubtful))),
-        next: taken_or_slow(scene),
+        next: unprepared(scene).or_else(|| taken_or_slow(scene)),
         ..Seen::new(p99, what)
     })
 }
@@ -67,10 +68,14 @@ pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// Whether most of that is the connection's, which did not take the request.
+/// Whether most of that is the connection's, which did not take the request. Up to a millisecond it may be the client's own time, and where one request
+/// was in flight it is.
 fn is_the_connections(scene: &Scene<'_>, idle: f64) -> bool {
+    const OWN: f64 = 1e6;
+    let whole = scene.cell.windows.whole.as_ref();
+    let others = whole.is_none_or(|whole| whole.peak_in_flight != 1);
     let to_send = scene.requests().map(|seen| seen.to_send.as_f64());
-    to_send.is_some_and(|to_send| to_send > idle / 2.0)
+    to_send.is_some_and(|to_send| others && to_send > OWN && to_send > idle / 2.0)
 }
 
 /// The part of a slot's time between an answer and the next request, which the client took.
@@ -90,7 +95,7 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail,
-        next: taken(scene),
+        next: unprepared(scene).or_else(|| taken(scene)),
         ..Seen::new(share, what)
     })
 }
@@ -157,28 +162,43 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
     let asked = differs.map_or_else(String::new, |asked| {
         format!(" ({} were requested)", text::number(asked))
     });
+    let could = if counts.unsent == 0 {
+        format!("the planned {} requests/s{asked}", text::number(planned))
+    } else {
+        format!(
+            "{} requests/s (the planned {} without the {} that were left unsent)",
+            text::number(planned * (1.0 - unsent)),
+            text::number(planned),
+            requests(counts.unsent),
+        )
+    };
     let what = format!(
-        "only {} of the planned {} requests/s{asked} were sent, a shortfall of {}",
+        "only {} of {could} were sent, a shortfall of {}",
         text::number(offered),
-        text::number(planned),
         text::percent(below),
     );
     Some(Seen {
         limits: Some(Limits::Share(0.01, 0.10)),
-        next: taken(scene),
+        next: unprepared(scene).or_else(|| taken(scene)),
         ..Seen::new(below, what)
     })
 }
 
 pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
     let starved = scene.cell.client.starved?;
-    let seen = Seen::share(starved, scene.cell.counts.planned, |n, of, share| {
-        format!("{n} of {of} requests were due before they had been generated ({share})")
-    });
-    Some(Seen {
-        next: taken(scene),
-        ..seen
-    })
+    Some(Seen::share(
+        starved,
+        scene.cell.counts.planned,
+        |n, of, share| {
+            format!("{n} of {of} requests were due before they had been generated ({share})")
+        },
+    ))
+}
+
+/// The next step where requests left late because they had not been generated.
+fn unprepared(scene: &Scene<'_>) -> Option<String> {
+    starved(scene).filter(|seen| seen.value > 0.01)?;
+    usual_next("starved")
 }
 
 #[expect(
