@@ -62,6 +62,13 @@ fn the_slower_of_two_servers_is_found_in_turns() -> Result {
     );
     let slower = rows.iter().find(|row| row["quantity"] == "e2e.p50");
     assert_eq!(slower.ok_or("no row")?["verdict"], "worse", "{found}");
+    let paired = rows.iter().filter(|row| row["population"] == "pairs");
+    let paired: Vec<_> = paired.filter_map(|row| row["quantity"].as_str()).collect();
+    assert_eq!(
+        paired,
+        ["ttft.paired", "tpot.paired", "e2e.paired"],
+        "{found}"
+    );
     // on a busy machine a turn may not be trusted; that is another matter
     let incomparable = found["incomparable"].to_string();
     assert!(!incomparable.contains("other requests"), "{found}");

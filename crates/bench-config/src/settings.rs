@@ -538,7 +538,7 @@ pub struct VersusSettings {
     /// JSON object merged into the request bodies for the second server; it overrides all other fields.
     #[arg(long, value_name = "JSON", value_parser = body)]
     pub versus_body: Option<Map<String, Value>>,
-    /// Maximum number of blocks; a block has four turns, two on each server. The comparison stops earlier when every median has a verdict. At least 4;
+    /// Maximum number of blocks; a block has four turns, two on each server. The comparison stops earlier when TTFT, ITL, TPOT and E2E have a verdict. At least 4;
     /// default: 12, or more when turns are made shorter.
     #[arg(long, value_name = "N", value_parser = whole(FEWEST_BLOCKS as u32, 1_000))]
     pub blocks: Option<u32>,

@@ -119,14 +119,14 @@ impl RunComparison {
         )
     }
 
-    /// Whether more blocks of turns could change nothing that matters: every median is judged, and how many requests succeeded where some failed.
+    /// Whether more blocks of turns could change nothing that matters: how long the same requests take is judged, and how many succeeded where some failed.
     pub fn is_decided(&self) -> bool {
         let mut deciding = self.deciding().peekable();
         deciding.peek().is_some()
             && deciding.all(|row| row.verdict != ComparisonVerdict::CannotTell)
     }
 
-    /// What the medians come to, cell by cell: `E2E p50 worse (+3.1 %), TTFT p50 the same within ± 2 %`. `None` where the sides were not measured in turns.
+    /// What the deciding rows come to, cell by cell: `TTFT the same within ± 2 %, ITL p50 worse (+3.1 %)`. `None` where the sides were not measured in turns.
     pub fn answer(&self) -> Option<String> {
         self.blocks?;
         let first = self.rows.first()?;
@@ -147,17 +147,20 @@ impl RunComparison {
                 }
                 (verdict, _) => verdict.as_str().to_owned(),
             };
-            format!("{}{cell} {said}", row.title)
+            let title = row.title.split(',').next().unwrap_or_default();
+            format!("{title}{cell} {said}")
         });
         let told: Vec<String> = told.collect();
         (!told.is_empty()).then(|| text::list(&told))
     }
 
-    /// The rows that decide whether to go on.
+    /// The rows that decide whether to go on: how long the same requests take, and the median of what only whole runs tell.
     fn deciding(&self) -> impl Iterator<Item = &ComparisonRow> {
         let rows = self.rows.iter();
-        rows.filter(|row| {
-            row.quantity.split('.').next_back() == Some("p50") || row.quantity == "success_rate"
+        rows.filter(|row| match row.quantity.split_once('.') {
+            Some((_, "paired")) => true,
+            Some((metric, "p50")) => self.row(&row.cell, &format!("{metric}.paired")).is_none(),
+            _ => row.quantity == "success_rate",
         })
     }
 
@@ -169,13 +172,13 @@ impl RunComparison {
     }
 }
 
-/// Single requests of both sides, for tests that permute time; see [`compare`].
+/// Single requests of both sides, run by run in the order of the runs; see [`compare`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ComparedSamples<'a> {
-    /// Of the base run.
-    pub base: &'a [CellSamples],
-    /// Of the new run.
-    pub new: &'a [CellSamples],
+    /// Of the base runs.
+    pub base: &'a [&'a [CellSamples]],
+    /// Of the new runs.
+    pub new: &'a [&'a [CellSamples]],
 }
 
 /// Compare a base with something new; cells are matched by id.
@@ -196,12 +199,19 @@ pub fn compare(
     samples: ComparedSamples<'_>,
     options: &CompareOptions,
 ) -> Option<RunComparison> {
-    let turns = Turns::of(base, new);
-    let (base, new) = turns
+    let turns = Turns::of(&taken(base, samples.base), &taken(new, samples.new));
+    let of_turns = turns
         .as_ref()
-        .map_or((base, new), |t| (t.base.as_slice(), t.new.as_slice()));
-    let in_turns = turns.as_ref().map(|turns| turns.each);
-    let blocks = in_turns.map(|each| base.len() / each);
+        .map(|t| [&t.base, &t.new].map(|side| unzipped(side)));
+    let (base, new, samples) = of_turns.as_ref().map_or((base, new, samples), |[a, b]| {
+        let samples = ComparedSamples {
+            base: &a.1,
+            new: &b.1,
+        };
+        (a.0.as_slice(), b.0.as_slice(), samples)
+    });
+    let in_turns = turns.as_ref().map(Turns::blocks);
+    let blocks = in_turns.map(|turns| base.len() / turns.each);
     let most = options
         .most_blocks
         .or(turns.as_ref().and_then(|turns| turns.most));
@@ -246,7 +256,7 @@ pub fn compare(
 fn drafts<'a>(
     (base, new): (&[&'a RunRecord], &[&'a RunRecord]),
     samples: ComparedSamples<'a>,
-    in_turns: Option<usize>,
+    in_turns: Option<figures::Blocks<'a>>,
     options: &CompareOptions,
 ) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'_>> = Vec::new();
@@ -294,43 +304,92 @@ fn signed(share: f64) -> String {
 /// The tag that the runs of a block of turns share: as many of each side, made in turns one after the other.
 pub const BLOCK: &str = "block";
 
-/// Runs of two sides that were made in turns, block by block.
+/// A run with its single requests.
+type Taken<'a> = (&'a RunRecord, &'a [CellSamples]);
+
+fn taken<'a>(runs: &[&'a RunRecord], samples: &[&'a [CellSamples]]) -> Vec<Taken<'a>> {
+    let of = |i: usize| samples.get(i).copied().unwrap_or_default();
+    let runs = runs.iter().enumerate();
+    runs.map(|(i, run)| (*run, of(i))).collect()
+}
+
+fn unzipped<'a>(side: &[Taken<'a>]) -> (Vec<&'a RunRecord>, Vec<&'a [CellSamples]>) {
+    side.iter().copied().unzip()
+}
+
+/// Runs of two sides that were made in turns, block by block in order of time.
 struct Turns<'a> {
-    base: Vec<&'a RunRecord>,
-    new: Vec<&'a RunRecord>,
+    base: Vec<Taken<'a>>,
+    new: Vec<Taken<'a>>,
     /// How many runs of a side a block has.
     each: usize,
+    /// Whether the base has the outer turns of each block (ABBA) or the inner ones (BAAB); absent where any block is in another order.
+    base_outside: Option<Vec<bool>>,
     /// Blocks at most, where one command made them and could end before: it stores how many with each run.
     most: Option<usize>,
 }
 
 impl<'a> Turns<'a> {
     /// Where every run is tagged and there are blocks enough to compare. A block of which a run is missing or incomplete is left out.
-    fn of(base: &[&'a RunRecord], new: &[&'a RunRecord]) -> Option<Self> {
-        let by_block = |runs: &[&'a RunRecord]| {
-            let mut blocks: BTreeMap<&'a str, Vec<&'a RunRecord>> = BTreeMap::new();
+    fn of(base: &[Taken<'a>], new: &[Taken<'a>]) -> Option<Self> {
+        let by_block = |runs: &[Taken<'a>]| {
+            let mut blocks: BTreeMap<&'a str, Vec<Taken<'a>>> = BTreeMap::new();
             for run in runs {
-                blocks.entry(run.tags.get(BLOCK)?).or_default().push(run);
+                blocks.entry(run.0.tags.get(BLOCK)?).or_default().push(*run);
             }
             Some(blocks)
         };
         let (base, new) = (by_block(base)?, by_block(new)?);
         let each = base.values().chain(new.values()).map(Vec::len).max()?;
-        let whole = |(block, runs): (&'a str, Vec<&'a RunRecord>)| {
+        let whole = |(block, runs): (&'a str, Vec<Taken<'a>>)| {
             let others = new.get(block)?;
             let all_there = runs.len() == each && others.len() == each;
-            let complete = runs.iter().chain(others).all(|run| run.complete);
+            let complete = runs.iter().chain(others).all(|run| run.0.complete);
             (all_there && complete).then(|| (runs, others.clone()))
         };
-        let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
-        let most = |run: &&RunRecord| sides_asked(run)?.1;
+        let mut blocks: Vec<_> = base.into_iter().filter_map(whole).collect();
+        blocks.sort_by_key(|(runs, _)| runs.iter().map(began).min());
+        let base_outside = (each == 2)
+            .then(|| blocks.iter().map(is_base_outside).collect())
+            .flatten();
+        let (base, new): (Vec<_>, Vec<_>) = blocks.into_iter().unzip();
+        let most = |run: &Taken<'_>| sides_asked(run.0)?.1;
         let most = base.iter().flatten().filter_map(most).max();
         (base.len() >= FEWEST_BLOCKS).then(|| Self {
             base: base.concat(),
             new: new.concat(),
             each,
+            base_outside,
             most,
         })
+    }
+
+    fn blocks(&self) -> figures::Blocks<'_> {
+        let mut pairs = self.base.iter().zip(&self.new);
+        figures::Blocks {
+            each: self.each,
+            base_outside: self.base_outside.as_deref(),
+            same_seeds: pairs.all(|(a, b)| a.0.seed == b.0.seed),
+        }
+    }
+}
+
+/// When a run began, on the wall clock.
+fn began(run: &Taken<'_>) -> Option<i64> {
+    run.0.clock.unix_epoch_ns
+}
+
+/// Whether the base has the first and the last of four turns, or the new side has; `None` of any other order.
+fn is_base_outside((base, new): &(Vec<Taken<'_>>, Vec<Taken<'_>>)) -> Option<bool> {
+    let turns = |runs: &[Taken<'_>], is_base: bool| {
+        let of = |run| Some((began(run)?, is_base));
+        runs.iter().map(of).collect::<Option<Vec<_>>>()
+    };
+    let mut all = [turns(base, true)?, turns(new, false)?].concat();
+    all.sort_unstable();
+    match all.as_slice() {
+        [(_, a), (_, b), (_, c), (_, d)] if a == d && b == c => Some(*a),
+        _ => None,
     }
 }
 
@@ -470,8 +529,9 @@ fn same_requests(
     if before.seed != after.seed || !part_of_it || a.plan.dataset != b.plan.dataset {
         return false;
     }
-    let of = |all: &'_ [CellSamples]| {
-        let found = all.iter().find(|s| s.cell == a.id);
+    let of = |all: &'_ [&'_ [CellSamples]]| {
+        let first = all.first().copied().unwrap_or_default();
+        let found = first.iter().find(|s| s.cell == a.id);
         let requests = found.into_iter().flat_map(|s| &s.requests);
         requests
             .map(|r| ((r.repeat, r.id), (r.input_tokens, r.use_case.clone())))

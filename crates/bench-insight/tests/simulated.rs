@@ -155,8 +155,8 @@ fn verdict(run: &RunRecord, slower: f64, pair: u64) -> GateVerdict {
         [side(200, slower, 2 * pair + 1)],
     );
     let samples = ComparedSamples {
-        base: &base,
-        new: &new,
+        base: &[&base],
+        new: &[&new],
     };
     let found = compare(&[run], &[run], samples, &CompareOptions::default()).unwrap();
     gate(&found, &["e2e:5%"]).unwrap()[0].verdict

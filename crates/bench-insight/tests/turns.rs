@@ -87,6 +87,27 @@ fn requests(
     made
 }
 
+fn samples_of(records: &[RequestRecord]) -> CellSamples {
+    let of = |r: &RequestRecord| RequestSample {
+        id: r.id,
+        start: r.wire.sent.unwrap(),
+        end: r.wire.events.last().unwrap(),
+        ttft: r
+            .wire
+            .events
+            .first()
+            .map(|at| (at - r.wire.sent.unwrap()).as_f64()),
+        output_tokens: Some(TOKENS),
+        events: TOKENS,
+        ..RequestSample::default()
+    };
+    CellSamples {
+        cell: "c4".to_owned(),
+        requests: records.iter().map(of).collect(),
+        ..CellSamples::default()
+    }
+}
+
 fn run_of(like: &RunRecord, records: &[RequestRecord]) -> RunRecord {
     let mut run = like.clone();
     let load = Load::closed(u32::try_from(SLOTS).unwrap());
@@ -100,28 +121,14 @@ fn run_of(like: &RunRecord, records: &[RequestRecord]) -> RunRecord {
     run
 }
 
-/// The experiment as `--versus` makes it: blocks until the medians are judged.
+/// The experiment as `--versus` makes it: blocks until what decides is judged.
 fn in_turns(effect: Side, drift: Drift, trial: u64) -> (RunComparison, usize) {
-    let like = load::run("concurrency-sweep");
-    let mut noise = Noise(trial * 7_919 + 1);
-    let (own, mut now) = (noise.uniform(), 0.0);
     let looks = Looks::new(MOST).unwrap();
-    let config = serde_json::json!({"versus": "http://b", "blocks": MOST});
-    let (mut a, mut b): (Vec<RunRecord>, Vec<RunRecord>) = Default::default();
+    let mut turns = Turns::new(trial);
     for block in 1..=MOST {
-        let b_first = noise.uniform() < 0.5;
-        for turn in 0..4 {
-            let is_b = (turn == 1 || turn == 2) != b_first;
-            let side = if is_b { effect } else { NONE };
-            let drift = |time: f64| 1.0 + drift(time / WHOLE, own);
-            let records = requests((side, TURN), &mut now, drift, &mut noise);
-            let mut run = run_of(&like, &records);
-            run.config = config.clone();
-            run.tags.insert("block".to_owned(), block.to_string());
-            if is_b { b.push(run) } else { a.push(run) }
-        }
+        turns.take_block(effect, drift, block);
         if looks.at().any(|at| at == block) {
-            let found = compared(&a, &b, ComparedSamples::default());
+            let found = turns.compared();
             if block == MOST || found.is_decided() {
                 assert_eq!(found.blocks, Some((block, MOST)));
                 return (found, block);
@@ -129,6 +136,60 @@ fn in_turns(effect: Side, drift: Drift, trial: u64) -> (RunComparison, usize) {
         }
     }
     unreachable!("the last block is a look");
+}
+
+/// The runs of both sides so far, with their requests.
+struct Turns {
+    like: RunRecord,
+    noise: Noise,
+    own: f64,
+    now: f64,
+    runs: [Vec<RunRecord>; 2],
+    samples: [Vec<[CellSamples; 1]>; 2],
+}
+
+impl Turns {
+    fn new(trial: u64) -> Self {
+        let mut noise = Noise(trial * 7_919 + 1);
+        Self {
+            like: load::run("concurrency-sweep"),
+            own: noise.uniform(),
+            noise,
+            now: 0.0,
+            runs: Default::default(),
+            samples: Default::default(),
+        }
+    }
+
+    fn take_block(&mut self, effect: Side, drift: Drift, block: usize) {
+        let b_first = self.noise.uniform() < 0.5;
+        for turn in 0..4 {
+            let is_b = (turn == 1 || turn == 2) != b_first;
+            let side = if is_b { effect } else { NONE };
+            let own = self.own;
+            let drift = |time: f64| 1.0 + drift(time / WHOLE, own);
+            let began = Nanos::from_secs_f64(self.now);
+            let records = requests((side, TURN), &mut self.now, drift, &mut self.noise);
+            let mut run = run_of(&self.like, &records);
+            run.config = serde_json::json!({"versus": "http://b", "blocks": MOST});
+            run.clock.unix_epoch_ns = Some(began.get());
+            run.tags.insert("block".to_owned(), block.to_string());
+            self.samples[usize::from(is_b)].push([samples_of(&records)]);
+            self.runs[usize::from(is_b)].push(run);
+        }
+    }
+
+    fn compared(&self) -> RunComparison {
+        let samples = self.samples.each_ref().map(|side| {
+            let runs = side.iter().map(|cells| cells.as_slice());
+            runs.collect::<Vec<_>>()
+        });
+        let samples = ComparedSamples {
+            base: &samples[0],
+            new: &samples[1],
+        };
+        compared(&self.runs[0], &self.runs[1], samples)
+    }
 }
 
 /// As many requests of one side, and then of the other.
@@ -141,29 +202,10 @@ fn one_after_the_other(effect: Side, drift: Drift, trial: u64) -> RunComparison 
         requests((side, ALL), &mut now, drift, &mut noise)
     });
     let runs = sides.each_ref().map(|records| [run_of(&like, records)]);
-    let samples = sides.each_ref().map(|records| {
-        let of = |r: &RequestRecord| RequestSample {
-            id: r.id,
-            start: r.wire.sent.unwrap(),
-            end: r.wire.events.last().unwrap(),
-            ttft: r
-                .wire
-                .events
-                .first()
-                .map(|at| (at - r.wire.sent.unwrap()).as_f64()),
-            output_tokens: Some(TOKENS),
-            events: TOKENS,
-            ..RequestSample::default()
-        };
-        [CellSamples {
-            cell: "c4".to_owned(),
-            requests: records.iter().map(of).collect(),
-            ..CellSamples::default()
-        }]
-    });
+    let samples = sides.each_ref().map(|records| [samples_of(records)]);
     let samples = ComparedSamples {
-        base: &samples[0],
-        new: &samples[1],
+        base: &[&samples[0]],
+        new: &[&samples[1]],
     };
     compared(&runs[0], &runs[1], samples)
 }
@@ -226,6 +268,7 @@ struct Told {
     blocks: usize,
     gap: usize,
     first: usize,
+    first_median: usize,
     alarms_after: usize,
     gap_after: usize,
 }
@@ -240,13 +283,29 @@ fn told(drift: Drift, trials: u64) -> Told {
         let gap = in_turns(SLOWER_GAP, drift, trial).0;
         told.gap += usize::from(is_found(&gap, "itl.p50"));
         let first = in_turns(SLOWER_FIRST, drift, trial).0;
-        told.first += usize::from(is_found(&first, "ttft.p50"));
+        told.first += usize::from(is_found(&first, "ttft.paired"));
+        told.first_median += usize::from(is_found(&first, "ttft.p50"));
         let after = |effect| one_after_the_other(effect, drift, trial);
         told.alarms_after += usize::from(is_alarm(&after(NONE)));
         let after = after(SLOWER_GAP);
         told.gap_after += usize::from(is_found(&after, "itl.p50"));
     }
     told
+}
+
+#[test]
+fn requests_are_only_paired_where_both_sides_sent_the_same() {
+    let mut turns = Turns::new(3);
+    for block in 1..=4 {
+        turns.take_block(NONE, drifts()[0].1, block);
+    }
+    let found = turns.compared();
+    let pairs = |found: &RunComparison, quantity| Some(found.row("c4", quantity)?.n);
+    assert_eq!(pairs(&found, "ttft.paired"), Some((8 * TURN, 8 * TURN)));
+    assert_eq!(found.answer().unwrap().matches("TTFT").count(), 1);
+    turns.runs[1][2].seed += 1;
+    assert_eq!(pairs(&turns.compared(), "ttft.paired"), None);
+    assert!(turns.compared().answer().unwrap().contains("TTFT p50"));
 }
 
 #[test]

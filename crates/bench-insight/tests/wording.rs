@@ -175,8 +175,8 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
         ..bench_insight::CellSamples::default()
     }];
     let both = bench_insight::ComparedSamples {
-        base: &samples,
-        new: &samples,
+        base: &[&samples],
+        new: &[&samples],
     };
     let options = bench_metrics::CompareOptions::default();
     let cell = run.cells[0].id.clone();

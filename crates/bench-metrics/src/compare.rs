@@ -15,7 +15,10 @@ use crate::sample::Sample;
 use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
 
 pub use looks::Looks;
-pub use paired::{FEWEST_BLOCKS, compare_paired_quantiles, compare_pairs, compare_runs_in_turns};
+pub use paired::{
+    FEWEST_BLOCKS, compare_paired_quantiles, compare_pairs, compare_runs_in_turns, paired_figures,
+    straightened,
+};
 use permutation::{arrangements, permutation_p, time_blocks};
 
 /// What is asked of a comparison.

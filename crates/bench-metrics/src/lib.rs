@@ -58,7 +58,7 @@ pub use change::{Segment, bin_by_time, change_points, weighted_change_points};
 pub use compare::{
     CompareOptions, Comparison, FEWEST_BLOCKS, Looks, Test, Verdict, compare_estimates,
     compare_means, compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
-    compare_runs_in_turns, mean_of_runs, settle,
+    compare_runs_in_turns, mean_of_runs, paired_figures, settle, straightened,
 };
 pub use counts::CountKeeper;
 pub use error::MetricsError;

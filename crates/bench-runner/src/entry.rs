@@ -178,6 +178,7 @@ pub fn main(program: &Program) -> ExitCode {
             folder,
             is_part,
             trouble,
+            ..
         }) => {
             let (shown, code) = if is_part {
                 (ExitCode::SUCCESS, ExitCode::SUCCESS)

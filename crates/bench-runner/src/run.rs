@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bench_client::{Clock, RequestEncoder};
-use bench_insight::Asked;
+use bench_insight::{Asked, CellSamples};
 use bench_schema::RunRecord;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -54,6 +54,8 @@ pub(crate) enum Outcome {
         is_part: bool,
         /// What went wrong although there are results.
         trouble: Option<RunError>,
+        /// Its single requests, of a turn of two sides: these are compared request by request.
+        samples: Vec<CellSamples>,
     },
 }
 
@@ -237,6 +239,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     };
     let failed = failed.or_else(|| run.server_ended());
     record.clock.met = exchanges(meeting.as_ref());
+    let kept = seen.iter().filter(|_| settings.versus.is_asked());
+    let samples = kept.map(|cell| cell.samples.clone()).collect();
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
     let ids: Vec<String> = record.cells.iter().map(|cell| cell.id.clone()).collect();
     record
@@ -268,6 +272,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         folder,
         is_part,
         trouble,
+        samples,
     })
 }
 

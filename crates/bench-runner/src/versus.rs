@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_insight::{ComparedSamples, RunComparison, compare};
+use bench_insight::{CellSamples, ComparedSamples, RunComparison, compare};
 use bench_metrics::{CompareOptions, Looks};
 use bench_schema::{Metric, RunRecord};
 use bench_workload::{Draw, Seed};
@@ -27,13 +27,14 @@ const BLOCKS: u32 = 12;
 const MARGIN: f64 = 0.02;
 /// Turns of each side in a block.
 const EACH: u32 = 2;
-/// A turn lasts this many autocorrelation times of its requests, so that turns are nearly independent.
+/// A turn lasts this many autocorrelation times of its requests, so that turns are nearly independent. Where that is longer than the first turns, what they are
+/// alike in is drift, which short turns follow.
 const ALIKE: f64 = 10.0;
 /// A turn lasts at least this many times as long as the pause between two turns.
 const BETWEEN: f64 = 4.0;
 /// Fewest requests of a turn.
 const FEWEST: u64 = 30;
-/// Turns become at most this many times shorter or longer than the first ones. Shorter turns mean proportionally more blocks.
+/// Turns become at most this many times shorter than the first ones, and no longer: long turns follow a drift less well. Shorter turns mean proportionally more blocks.
 const MOST: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,28 +59,28 @@ impl Side {
     }
 }
 
-/// The runs of each side, in order.
+/// The runs of each side, in order, with their single requests.
 #[derive(Default)]
 struct Runs {
-    a: Vec<Arc<RunRecord>>,
-    b: Vec<Arc<RunRecord>>,
+    a: Vec<(Arc<RunRecord>, Vec<CellSamples>)>,
+    b: Vec<(Arc<RunRecord>, Vec<CellSamples>)>,
 }
 
 impl Runs {
-    fn add(&mut self, side: Side, record: Arc<RunRecord>) {
+    fn add(&mut self, side: Side, run: (Arc<RunRecord>, Vec<CellSamples>)) {
         match side {
-            Side::A => self.a.push(record),
-            Side::B => self.b.push(record),
+            Side::A => self.a.push(run),
+            Side::B => self.b.push(run),
         }
     }
 
     /// Of both sides.
     fn all(&self) -> impl Iterator<Item = &Arc<RunRecord>> {
-        self.a.iter().chain(&self.b)
+        self.a.iter().chain(&self.b).map(|(run, _)| run)
     }
 }
 
-/// Measure both sides in alternation until every median has a verdict or the last block is over, and compare them. The runs lie in `a` and `b`.
+/// Measure both sides in alternation until TTFT, ITL, TPOT and E2E have a verdict or the last block is over, and compare them. The runs lie in `a` and `b`.
 ///
 /// # Errors
 /// The [`RunError`] that ended it early, where there are too few blocks for a comparison.
@@ -183,11 +184,12 @@ impl Experiment<'_> {
             Ok(Outcome::Done {
                 record,
                 trouble: own_trouble,
+                samples,
                 ..
             }) => {
                 ended = was_interrupted(&record);
                 trouble = own_trouble;
-                self.runs.add(side, record);
+                self.runs.add(side, (record, samples));
             }
             Ok(Outcome::Planned(_)) => {}
             Err(error) => trouble = Some(error),
@@ -198,7 +200,7 @@ impl Experiment<'_> {
         )
     }
 
-    /// Whether every median has a verdict after these blocks. Looks only after the blocks that the sequential test allows for.
+    /// Whether everything that decides has a verdict after these blocks. Looks only after the blocks that the sequential test allows for.
     fn is_decided(&self, blocks: u32) -> bool {
         let looks = Looks::new(self.most() as usize);
         if !looks.is_some_and(|looks| looks.at().any(|at| at == blocks as usize)) {
@@ -213,18 +215,16 @@ impl Experiment<'_> {
         decided
     }
 
-    /// Chooses the length of turns after the first block, from the autocorrelation of the requests and the pauses between turns. Turns are no longer
-    /// than that, because short turns follow a drift better. A length or a number of blocks that the user gave is kept.
+    /// Chooses the length of turns after the first block, from the autocorrelation of the requests and the pauses between turns. A length or a number of blocks that the user gave is kept.
     fn fit_turns(&mut self, took: Duration) {
         let asked = &self.settings;
         if asked.load.requests.is_some() || asked.load.duration.is_some() {
             return;
         }
         let all: Vec<&RunRecord> = self.runs.all().map(AsRef::as_ref).collect();
-        let Some((usual, wanted)) = requests_of_a_turn(&all, took) else {
+        let Some((usual, requests)) = requests_of_a_turn(&all, took) else {
             return;
         };
-        let requests = wanted.clamp(usual.div_ceil(MOST), MOST * usual);
         self.settings.load.requests = Some(requests);
         if requests < usual && self.asked_blocks.is_none() {
             let more = usual * u64::from(BLOCKS) / requests;
@@ -253,10 +253,14 @@ fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)
         usual = cell.stop.requests?;
     }
     let between = (took.as_secs_f64() - measured).max(0.0) / turns.len() as f64;
-    // pauses never make turns longer than usual: long turns follow a drift less well
-    let for_pauses = (BETWEEN * between * requests / measured).min(usual as f64);
-    let wanted = (ALIKE * alike).max(for_pauses).max(FEWEST as f64);
-    (measured > 0.0).then_some((usual, wanted.ceil() as u64))
+    let for_pauses = BETWEEN * between * requests / measured;
+    let independent = Some(ALIKE * alike).filter(|wanted| *wanted <= usual as f64);
+    let wanted = independent
+        .unwrap_or(0.0)
+        .max(for_pauses)
+        .max(FEWEST as f64);
+    let wanted = (wanted.min(usual as f64).ceil() as u64).max(usual.div_ceil(MOST));
+    (measured > 0.0).then_some((usual, wanted))
 }
 
 /// The turns of a block, each with the number of earlier turns of its side.
@@ -305,7 +309,7 @@ fn shown(own: &Settings) -> String {
 
 /// Servers of different models are only compared if the user asks for it.
 fn other_models(settings: &Settings, runs: &Runs) -> Option<RunError> {
-    let model = |runs: &[Arc<RunRecord>]| runs.first()?.server.model.clone();
+    let model = |runs: &[(Arc<RunRecord>, Vec<CellSamples>)]| runs.first()?.0.server.model.clone();
     let (a, b) = (model(&runs.a)?, model(&runs.b)?);
     let told = settings.target.model.is_some() || settings.versus.versus_model.is_some();
     (a != b && !told).then(|| RunError::Server {
@@ -316,7 +320,16 @@ fn other_models(settings: &Settings, runs: &Runs) -> Option<RunError> {
 
 /// The comparison of the whole blocks; `None` where there are too few of them.
 fn compared(settings: &Settings, runs: &Runs) -> Option<RunComparison> {
-    let [a, b] = [&runs.a, &runs.b].map(|runs| runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    let [(a, of_a), (b, of_b)] = [&runs.a, &runs.b].map(|runs| {
+        let parts = runs
+            .iter()
+            .map(|(run, samples)| (run.as_ref(), samples.as_slice()));
+        parts.unzip::<_, _, Vec<&RunRecord>, Vec<&[CellSamples]>>()
+    });
+    let samples = ComparedSamples {
+        base: &of_a,
+        new: &of_b,
+    };
     let options = CompareOptions {
         margin: settings
             .versus
@@ -325,7 +338,7 @@ fn compared(settings: &Settings, runs: &Runs) -> Option<RunComparison> {
         most_blocks: settings.versus.blocks.map(|most| most as usize),
         ..CompareOptions::default()
     };
-    let found = compare(&a, &b, ComparedSamples::default(), &options)?;
+    let found = compare(&a, &b, samples, &options)?;
     found.blocks.is_some().then_some(found)
 }
 

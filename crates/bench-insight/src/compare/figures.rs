@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{
     CompareOptions, Comparison as Tested, Estimate, compare_estimates, compare_paired_quantiles,
-    compare_pairs, compare_quantiles, compare_runs, compare_runs_in_turns, wilson,
+    compare_pairs, compare_quantiles, compare_runs, compare_runs_in_turns, paired_figures,
+    straightened, wilson,
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
@@ -136,7 +137,7 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
     }
     all.retain(|quantity| {
         if let Quantity::Paired(metric) = quantity {
-            return sides.pairs(*metric).is_some();
+            return sides.pairs(*metric).is_some() || sides.pairs_in_turns(*metric).is_some();
         }
         let steady = sides.have_steady();
         quantity.of(a, steady).is_some() && quantity.of(b, steady).is_some()
@@ -166,8 +167,19 @@ pub(super) struct Sides<'a> {
     pub(super) samples: ComparedSamples<'a>,
     /// Whether both sides sent the same requests under the same load.
     pub(super) same_plan: bool,
-    /// Where the runs were made in turns, how many of each side are a block; the n-th block of the one belongs to the n-th of the other.
-    pub(super) in_turns: Option<usize>,
+    /// Where the runs were made in turns: the n-th block of the one side belongs to the n-th of the other.
+    pub(super) in_turns: Option<Blocks<'a>>,
+}
+
+/// How runs were made in turns.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    /// Runs of each side in a block.
+    pub(super) each: usize,
+    /// Of each block, whether the base has its outer turns; absent where turns are in another order.
+    pub(super) base_outside: Option<&'a [bool]>,
+    /// Whether the n-th runs of both sides sent the same requests, as far as seeds tell.
+    pub(super) same_seeds: bool,
 }
 
 /// What a row is about: which requests or part of the run, and how many requests on each side.
@@ -187,9 +199,14 @@ impl Sides<'_> {
         self.base.len() == 1 || self.new.len() == 1
     }
 
-    fn requests<'b>(&self, samples: &'b [CellSamples]) -> Option<&'b [RequestSample]> {
+    /// The requests of a side's n-th run.
+    fn requests<'b>(
+        &self,
+        samples: &'b [&'b [CellSamples]],
+        run: usize,
+    ) -> Option<&'b [RequestSample]> {
         let cell = self.base.first()?;
-        let found = samples.iter().find(|s| s.cell == cell.id)?;
+        let found = samples.get(run)?.iter().find(|s| s.cell == cell.id)?;
         Some(&found.requests)
     }
 
@@ -198,25 +215,45 @@ impl Sides<'_> {
         if !self.same_plan || self.base.len() != 1 || self.new.len() != 1 {
             return None;
         }
+        let pairs = self.pairs_of_run(metric, 0)?;
+        (pairs.0.len() >= FEWEST).then_some(pairs)
+    }
+
+    fn pairs_of_run(&self, metric: Metric, run: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let pick = self.value_of(metric)?;
         let new: BTreeMap<(u32, u64), f64> = self
-            .requests(self.samples.new)?
+            .requests(self.samples.new, run)?
             .iter()
             .filter_map(|r| Some(((r.repeat, r.id), pick(r)?)))
             .collect();
-        let both = self.requests(self.samples.base)?.iter().filter_map(|r| {
-            let after = new.get(&(r.repeat, r.id))?;
-            Some((pick(r)?, *after))
-        });
-        let pairs: (Vec<f64>, Vec<f64>) = both.filter(|(a, b)| *a > 0.0 && *b > 0.0).unzip();
-        (pairs.0.len() >= FEWEST).then_some(pairs)
+        let both = self.requests(self.samples.base, run)?.iter();
+        let both = both.filter_map(|r| Some((pick(r)?, *new.get(&(r.repeat, r.id))?)));
+        Some(both.filter(|(a, b)| *a > 0.0 && *b > 0.0).unzip())
+    }
+
+    /// Of each block of turns one figure a side for the requests that both sides answered, and how many these are over all blocks.
+    fn pairs_in_turns(&self, metric: Metric) -> Option<(Vec<f64>, Vec<f64>, u64)> {
+        let turns = self.in_turns.filter(|turns| turns.same_seeds)?;
+        if !self.same_plan || self.base.len() != self.new.len() {
+            return None;
+        }
+        let mut many = 0;
+        let of_run = |run: usize| {
+            let (base, new) = self.pairs_of_run(metric, run)?;
+            many += base.len() as u64;
+            paired_figures(&base, &new)
+        };
+        let figures: Option<Vec<(f64, f64)>> = (0..self.base.len()).map(of_run).collect();
+        let (base, new): (Vec<f64>, Vec<f64>) = figures?.into_iter().unzip();
+        Some((turns.figures(&base), turns.figures(&new), many))
     }
 
     /// The metric's values of both runs in order of time, all that were answered.
     fn values(&self, metric: Metric) -> Option<(Vec<f64>, Vec<f64>)> {
         let pick = self.value_of(metric)?;
         let of = |samples| -> Option<Vec<f64>> {
-            let values: Vec<f64> = self.requests(samples)?.iter().filter_map(&pick).collect();
+            let values = self.requests(samples, 0)?.iter();
+            let values: Vec<f64> = values.filter_map(&pick).collect();
             (values.len() >= FEWEST).then_some(values)
         };
         Some((of(self.samples.base)?, of(self.samples.new)?))
@@ -271,6 +308,14 @@ pub(super) fn test(
         n: (a.len() as u64, a.len() as u64),
     };
     if let Quantity::Paired(metric) = quantity {
+        if let Some((base, new, many)) = sides.pairs_in_turns(*metric) {
+            let tested = sides.in_turns?.test(&base, &new, direction, options)?;
+            let population = Population {
+                name: "pairs",
+                n: (many, many),
+            };
+            return Some((tested, population));
+        }
         let pairs = sides.pairs(*metric)?;
         let tested = compare_pairs(&pairs.0, &pairs.1, direction, options)?;
         return Some((tested, of_pairs(&pairs)));
@@ -282,9 +327,9 @@ pub(super) fn test(
         };
         let (base, new) = (per_run(&sides.base), per_run(&sides.new));
         let whole = base.len() == sides.base.len() && new.len() == sides.new.len();
-        let in_turns = sides.in_turns.filter(|_| whole).and_then(|each| {
-            let of = |figures: &[f64]| figures.chunks(each).map(geometric_mean).collect::<Vec<_>>();
-            compare_runs_in_turns(&of(&base), &of(&new), direction, options)
+        let in_turns = sides.in_turns.filter(|_| whole).and_then(|turns| {
+            let (base, new) = (turns.figures(&base), turns.figures(&new));
+            turns.test(&base, &new, direction, options)
         });
         let tested = in_turns.or_else(|| compare_runs(&base, &new, direction, options))?;
         return Some((tested, sides.stored(steady)));
@@ -311,6 +356,27 @@ pub(super) fn test(
         options,
     );
     Some((tested, sides.stored(steady)))
+}
+
+impl Blocks<'_> {
+    /// One figure a block of one a run.
+    fn figures(&self, of_runs: &[f64]) -> Vec<f64> {
+        of_runs.chunks(self.each).map(geometric_mean).collect()
+    }
+
+    fn test(
+        &self,
+        base: &[f64],
+        new: &[f64],
+        direction: Direction,
+        options: &CompareOptions,
+    ) -> Option<Tested> {
+        let straight = self
+            .base_outside
+            .map(|outside| straightened(base, new, outside));
+        let new = straight.as_deref().unwrap_or(new);
+        compare_runs_in_turns(base, new, direction, options)
+    }
 }
 
 fn geometric_mean(figures: &[f64]) -> f64 {

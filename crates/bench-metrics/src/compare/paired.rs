@@ -15,6 +15,8 @@ use crate::tables::{t_critical, t_quantile};
 const BLOCKS: usize = 20;
 /// Fewest pairs of requests for a comparison.
 const FEWEST: usize = 20;
+/// The same of one turn of several, which are the units there.
+const FEWEST_OF_A_TURN: usize = 10;
 /// Fewest blocks of turns that are compared as such: of fewer a single odd one decides.
 pub const FEWEST_BLOCKS: usize = 4;
 
@@ -74,6 +76,43 @@ pub fn compare_paired_quantiles(
         direction,
         options,
     ))
+}
+
+/// One figure of each side for the same requests of one turn: the geometric mean of the base, and that times how much longer the same requests take now. Of both the
+/// tenth at either end is left out, so that a few odd requests decide nothing; what is left is nearly as precise as a mean, and two thirds more than a median. `None`
+/// below 10 pairs or where a value is not positive.
+pub fn paired_figures(base: &[f64], new: &[f64]) -> Option<(f64, f64)> {
+    let ratios = log_ratios(base, new, FEWEST_OF_A_TURN)?;
+    let level = trimmed_mean(base.iter().map(|x| x.ln()).collect())?;
+    let change = trimmed_mean(ratios)?;
+    Some((level.exp(), (level + change).exp()))
+}
+
+fn trimmed_mean(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let out = values.len() / 10;
+    mean(values.get(out..values.len() - out)?)
+}
+
+/// The new side's figures of blocks of four turns without what a bent drift does to them. In ABBA a steady drift changes both sides alike; of one that gains or
+/// loses speed the outer turns get another part than the inner ones. How bent it is is told by three neighbouring blocks: their means have as much of both
+/// sides, so that a difference between the sides is not in it, and which side is outside is drawn by chance, so that no false difference comes of it.
+pub fn straightened(base: &[f64], new: &[f64], base_outside: &[bool]) -> Vec<f64> {
+    // Along q·t², t in turns from the middle of a block, outer turns are at 2.25 q, inner ones at 0.25 q; blocks are four turns apart.
+    const PART: f64 = 2.0 / 32.0;
+    let means = base.iter().zip(new).map(|(a, b)| (a * b).ln() / 2.0);
+    let means: Vec<f64> = means.collect();
+    let bent = |block: usize| {
+        let first = block.saturating_sub(1).min(means.len().checked_sub(3)?);
+        let [a, b, c] = means.get(first..first + 3)?.try_into().ok()?;
+        Some(a - 2.0 * b + c).filter(|bent| bent.is_finite())
+    };
+    let blocks = new.iter().zip(base_outside).enumerate();
+    let straight = blocks.map(|(block, (figure, outside))| {
+        let sign = if *outside { PART } else { -PART };
+        figure * (sign * bent(block).unwrap_or(0.0)).exp()
+    });
+    straight.collect()
 }
 
 /// Two sides that were measured in turns, by one figure of each side per block of turns: the geometric mean of new over base within the

@@ -39,3 +39,32 @@ fn the_sides_of_a_round_differ_in_what_was_asked_for_and_in_words() {
     assert_eq!(b.output.out.unwrap(), Path::new("out/b/003"));
     assert_eq!(b.output.tag, [(BLOCK.to_owned(), "2".to_owned())]);
 }
+
+/// Four turns of 256 requests in 27 s each and a second between them, of which so many are independent.
+fn wanted(independent: f64) -> u64 {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    run.cells.truncate(1);
+    let cell = &mut run.cells[0];
+    cell.stop.requests = Some(256);
+    cell.counts.planned = 256;
+    let whole = cell.windows.whole.as_mut().unwrap();
+    whole.window.to = whole.window.from + bench_schema::Nanos::from_secs(27);
+    let origin = Metric::E2e.from_origin(cell.headline);
+    for metric in [Metric::E2e, origin] {
+        if let Some(e2e) = cell.metrics.get_mut(&metric) {
+            (e2e.n, e2e.effective_n) = (256, Some(independent));
+        }
+    }
+    let (usual, wanted) = requests_of_a_turn(&[&run; 4], Duration::from_secs(112)).unwrap();
+    assert_eq!(usual, 256);
+    wanted
+}
+
+#[test]
+fn turns_are_as_long_as_their_requests_are_alike_and_short_where_the_server_drifts() {
+    assert_eq!(wanted(256.0), 64);
+    assert_eq!(wanted(20.0), 128);
+    // alike over the whole turn: no turn is long enough to be independent, and short ones follow what drifts
+    assert_eq!(wanted(2.2), 64);
+}
