@@ -253,6 +253,9 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if let Some(all) = all {
         run.cells = all;
     }
+    if let Some(found) = &run.analysis.capacity {
+        run.trust.add(search::doubt_a_swing(run, found, &samples));
+    }
     run.findings = findings?;
     if run.analysis.capacity.is_none() {
         crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);

@@ -12,13 +12,15 @@ mod quiet;
 mod unexplained;
 
 use bench_schema::{
-    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit,
+    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, Stamp, TrustVerdict,
+    Unit,
 };
 
 use crate::advice;
 use crate::draft::{Draft, of_cell};
-use crate::samples::CellSamples;
+use crate::samples::{CellSamples, RequestSample};
 use crate::view;
+use levels::Rhythm;
 pub(crate) use load::gap;
 use look::Look;
 pub(crate) use look::{Cover, median, prompts_in_progress};
@@ -80,6 +82,38 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         found.extend(healthy(run));
     }
     found
+}
+
+/// A speed that rises and falls again and again over the stages of a search, where no stage is long enough to show it: the period in ns, and the time per token in its
+/// quickest and its slowest part, over the usual one. What follows the load of a stage is taken out.
+pub(crate) fn swing(
+    run: &RunRecord,
+    stages: &[(f64, &CellRecord, &CellSamples)],
+) -> Option<(f64, [f64; 2])> {
+    let mut loads: Vec<(Stamp, f64, f64)> = Vec::new();
+    let mut requests = Vec::new();
+    for (load, _, samples) in stages {
+        let own = samples.requests.iter();
+        loads.extend(own.filter_map(|request| Some((request.start, *load, request.tpot()?))));
+        requests.extend(samples.requests.iter().map(|request| RequestSample {
+            repeat: 0,
+            ..request.clone()
+        }));
+    }
+    loads.sort_by_key(|(at, ..)| *at);
+    let by_load: Vec<(f64, f64)> = loads.iter().map(|(_, load, tpot)| (*load, *tpot)).collect();
+    let line = bench_metrics::linear_fit(&by_load, bench_metrics::LEVEL)?;
+    let all = CellSamples {
+        requests,
+        ..CellSamples::default()
+    };
+    let look = Look::of(run, stages.first()?.1, Some(&all));
+    let points = loads
+        .iter()
+        .map(|(at, load, tpot)| (look.ns(*at), tpot / line.at(*load)));
+    let points: Vec<(f64, f64)> = points.filter(|(_, slow)| *slow > 0.0).collect();
+    let rhythm = Rhythm::of(&look, &points)?;
+    Some((rhythm.period, [rhythm.low, rhythm.high]))
 }
 
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
@@ -377,3 +411,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         .in_unit(Known::Throughput, throughput, unit)
         .done()
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/diagnosis_swing.rs"]
+mod swing_tests;

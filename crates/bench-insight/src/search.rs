@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why, share_interval};
 use bench_schema::{
-    CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, SearchEnd, Slo,
-    SloOutcome, Trust, Unit,
+    CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, RunRecord, SearchEnd, Slo,
+    SloOutcome, Trust, TrustReason, TrustVerdict, Unit,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::diagnosis;
+use crate::samples::CellSamples;
 use crate::text;
 use crate::trust;
 use crate::view;
@@ -387,6 +389,34 @@ pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
             .filter(|reason| !on_purpose.contains(&reason.code.as_str()))
             .collect(),
     )
+}
+
+/// That the server's speed rose and fell meanwhile: stages shorter than its period each met a part of it.
+pub(crate) fn doubt_a_swing(
+    run: &RunRecord,
+    found: &CapacityRecord,
+    samples: &[CellSamples],
+) -> Option<TrustReason> {
+    let stage = |cell| {
+        let load = load_of(cell, found.factor == CONCURRENCY)?;
+        let own = samples.iter().find(|own| own.cell == cell.id)?;
+        (!found.left_out.contains_key(&cell.id)).then_some((load, cell, own))
+    };
+    let stages: Vec<_> = run.cells.iter().filter_map(stage).collect();
+    let (period, [low, high]) = diagnosis::swing(run, &stages)?;
+    Some(TrustReason {
+        next: Some("find out what slows the server down again and again, and search again; a longer `--budget` averages over more periods".to_owned()),
+        ..TrustReason::new(
+            "not_stationary",
+            TrustVerdict::Doubtful,
+            format!(
+                "the server's speed changed again and again during the search, about every {}: the time per token was between {} and {} times its median; the capacity is an average over such periods",
+                text::time(period),
+                text::number(low),
+                text::number(high)
+            ),
+        )
+    })
 }
 
 /// A number of requests, or a time as configurations store it: a number and its unit.

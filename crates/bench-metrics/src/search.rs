@@ -159,7 +159,7 @@ const STEADY: u64 = 12;
 /// Requests of a stage near the crossing, at least and at first at most, in the same unit.
 const STAGE: (u64, u64) = (4, 20);
 /// How far below and above the crossing stages are placed, in log odds: so far apart that they tell the slope too, and where it is told for less.
-const ARMS: (f64, f64) = (1.2, 1.5);
+const ARMS: (f64, f64) = (0.5, 0.8);
 /// Scatter up to which an answer is precise.
 const CALM: f64 = 4.0;
 /// Scatter from which on the curve does not describe the stages.

@@ -198,10 +198,10 @@ const ANSWERS: f64 = 3.0;
 
 /// What the speed does.
 pub(super) struct Rhythm {
-    period: f64,
+    pub(super) period: f64,
     /// The quickest and the slowest part of a period, over the median time per token.
-    low: f64,
-    high: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
     cost: f64,
     n: usize,
 }
