@@ -1,8 +1,8 @@
 //! `compare`: runs held against a first one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bench_insight::{CellSamples, ComparedSamples, RunComparison};
+use bench_insight::{BLOCK, CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::RunFiles;
 use bench_report::compare::{Point, Study, changes_markdown, terminal};
@@ -241,20 +241,28 @@ fn held_against_first(
     others.iter().map(|new| hold(base, new, options)).collect()
 }
 
-/// Two groups beside each other. Single requests are read where a single run stands on both sides: only then are they looked at.
+/// Two groups beside each other. Single requests are read where a single run stands on both sides, or where runs were made in turns: only then are they looked at.
 pub(crate) fn hold(
     base: &[RunFolder],
     new: &[RunFolder],
     options: &CompareOptions,
 ) -> Result<RunComparison, CommandError> {
     let single = base.len() == 1 || new.len() == 1;
-    let samples = |runs: &[RunFolder]| -> Result<Vec<CellSamples>, CommandError> {
-        match runs.first() {
-            Some(run) if single => run.samples(),
-            _ => Ok(Vec::new()),
-        }
+    let in_turns = (base.iter().chain(new)).all(|run| run.record.tags.contains_key(BLOCK));
+    let samples = |runs: &[RunFolder]| -> Result<Vec<Vec<CellSamples>>, CommandError> {
+        let looked_at = match (in_turns, single) {
+            (true, _) => runs.len(),
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        runs.iter()
+            .take(looked_at)
+            .map(RunFolder::samples)
+            .collect()
     };
     let (before, after) = (samples(base)?, samples(new)?);
+    let [before, after] =
+        [&before, &after].map(|side| side.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let mut found = bench_insight::compare(
         &records_of(base),
         &records_of(new),
@@ -278,27 +286,45 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Each group's folder, which says more than the title; the whole path where folders in different places have one name.
+/// Each group's folder, which says more than the title: that of its one run, or the one that all of its runs lie in, else its first run's. The whole path where folders
+/// in different places have one name.
 pub(crate) fn names(groups: &[&[RunFolder]]) -> Vec<String> {
     let of = |path: &Path| {
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let last = whole.file_name();
         last.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     };
-    let short: Vec<String> = groups
-        .iter()
-        .map(|runs| runs.first().map_or_else(String::new, |run| of(&run.path)))
-        .collect();
-    let name = |(runs, own): (&&[RunFolder], &String)| {
+    let shared: Vec<Option<&Path>> = groups.iter().map(|runs| folder_of(runs)).collect();
+    let folders = groups.iter().zip(&shared).map(|(runs, own)| match own {
+        Some(own) if shared.iter().filter(|other| **other == Some(*own)).count() == 1 => {
+            (own.to_path_buf(), 0)
+        }
+        _ => {
+            let first = runs.first().map(|run| run.path.clone());
+            (first.unwrap_or_default(), runs.len().saturating_sub(1))
+        }
+    });
+    let folders: Vec<(PathBuf, usize)> = folders.collect();
+    let short: Vec<String> = folders.iter().map(|(folder, _)| of(folder)).collect();
+    let name = |((folder, more), own): (&(PathBuf, usize), &String)| {
         let shared = short.iter().filter(|name| *name == own).count() > 1;
-        let name = match runs.first() {
-            Some(run) if shared => run.path.display().to_string(),
-            _ => own.clone(),
+        let name = if shared {
+            folder.display().to_string()
+        } else {
+            own.clone()
         };
-        match runs.len() {
-            0 | 1 => name,
-            n => format!("{name} and {} more", n - 1),
+        match more {
+            0 => name,
+            more => format!("{name} and {more} more"),
         }
     };
-    groups.iter().zip(&short).map(name).collect()
+    folders.iter().zip(&short).map(name).collect()
+}
+
+/// The folder that several runs lie in.
+fn folder_of(runs: &[RunFolder]) -> Option<&Path> {
+    let parent = runs.first().filter(|_| runs.len() > 1)?.path.parent()?;
+    let mut all = runs.iter();
+    (!parent.as_os_str().is_empty() && all.all(|run| run.path.parent() == Some(parent)))
+        .then_some(parent)
 }

@@ -19,6 +19,12 @@ pub(crate) enum CommandError {
     NoRun(PathBuf),
     #[error("{0} is a folder of several runs; give one of them, such as {1}")]
     SeveralRuns(PathBuf, PathBuf),
+    #[error("{folder} is no run but {experiment}: {next}")]
+    Experiment {
+        folder: PathBuf,
+        experiment: &'static str,
+        next: String,
+    },
     #[error(
         "{path}: the journals are incomplete or damaged: {damage}; use an intact copy, or continue with --damaged-ok (the run is then untrusted)"
     )]
@@ -150,6 +156,7 @@ impl CommandError {
             | Self::HoldsRun(_)
             | Self::Begun(_)
             | Self::SeveralRuns(..)
+            | Self::Experiment { .. }
             | Self::NotOneRun { .. }
             | Self::SameRun { .. }
             | Self::SameShard { .. }

@@ -110,7 +110,7 @@ impl RunFolder {
                 None if path.join(BEGIN_FILE).is_file() => {
                     CommandError::LostRecord(path.to_owned())
                 }
-                None => CommandError::NoRun(path.to_owned()),
+                None => experiment(path).unwrap_or_else(|| CommandError::NoRun(path.to_owned())),
             });
         }
         Self::read(&file)
@@ -373,6 +373,32 @@ impl RunFolder {
         }
         Ok(keepers.into_values().map(SampleKeeper::finish).collect())
     }
+}
+
+/// What a folder of an experiment of many runs is, and what to do with it.
+fn experiment(folder: &Path) -> Option<CommandError> {
+    let sides = ["a", "b"].map(|side| folder.join(side));
+    let (experiment, next) = if sides.iter().all(|side| !run_dirs(side).is_empty()) {
+        let [a, b] = sides.map(|side| side.display().to_string());
+        (
+            "two sides in turns",
+            format!(
+                "`bench-report compare {a} {b}` compares their whole blocks, also of an experiment that was killed"
+            ),
+        )
+    } else if folder.join("matrix.json").is_file() {
+        (
+            "a matrix of settings",
+            "the command that began it, with the same --out, measures what is missing".to_owned(),
+        )
+    } else {
+        return None;
+    };
+    Some(CommandError::Experiment {
+        folder: folder.to_owned(),
+        experiment,
+        next,
+    })
 }
 
 /// Designed and not aggregated.

@@ -799,6 +799,19 @@ fn errors_say_what_to_give_instead() {
     let nothing = command(&["render", text(folder.path())]);
     assert_eq!(nothing.code, Some(1));
     assert!(nothing.err.contains("no run found in"), "{}", nothing.err);
+    for side in ["a/001", "b/001"] {
+        let run = folder.path().join("turns").join(side);
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("run.json"), "{}").unwrap();
+    }
+    let turns = command(&["recover", text(&folder.path().join("turns"))]);
+    assert_eq!(turns.code, Some(2));
+    assert!(turns.err.contains("compare"), "{}", turns.err);
+    let matrix = folder.path().join("matrix");
+    fs::create_dir(&matrix).unwrap();
+    fs::write(matrix.join("matrix.json"), "{}").unwrap();
+    let matrix = command(&["recover", text(&matrix)]);
+    assert!(matrix.err.contains("with the same --out"), "{}", matrix.err);
     fs::write(
         folder.path().join("run.json"),
         "{\"schema\":{\"name\":\"other\",\"major\":1,\"minor\":0}}",

@@ -10,7 +10,9 @@ use crate::ReportError;
 use crate::charts::load::{labelled, rate};
 use crate::charts::shapes::{self, ENOUGH, Named, OVER_TIME, VIOLINS};
 use crate::charts::{Section, capital, phases, quantile_ms};
-use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, log_axis, value_axis};
+use crate::figure::{
+    Bounded, Figure, Plot, category_axis, level_axis, log_axis, time_axis, value_axis,
+};
 use crate::number::{ends, rounded, short};
 use crate::table::Sheet;
 use crate::tables::{first_phase, label, load_level, scaling_of};
@@ -24,7 +26,7 @@ const ROWS: usize = 24;
 
 /// The charts that need the records alone.
 pub(super) fn section(study: &Study<'_>) -> Section {
-    let mut figures: Vec<Figure> = scaling(study).into_iter().collect();
+    let mut figures: Vec<Figure> = turns(study).into_iter().chain(scaling(study)).collect();
     let measured = MEASURES
         .iter()
         .filter_map(|measure| measured(study, measure));
@@ -38,6 +40,55 @@ pub(super) fn section(study: &Study<'_>) -> Section {
         title: "Charts",
         figures,
     }
+}
+
+/// The median E2E of each turn over time, where the sides were measured in turns: what drifted, and how the sides stood meanwhile.
+fn turns(study: &Study<'_>) -> Option<Figure> {
+    let in_turns = |(_, held): (&Point<'_>, &RunComparison)| held.blocks.is_some();
+    let cell = study.common().filter(|_| study.held().all(in_turns))?;
+    let of = |run: &RunRecord| {
+        let median = quantile_ms(run.cell(&cell.id)?, Metric::E2e, 0.5)?.0;
+        Some((run.clock.unix_epoch_ns?, median))
+    };
+    let runs = |point: &Point<'_>| -> Vec<(i64, f64)> {
+        let mut runs: Vec<(i64, f64)> = point.runs.iter().filter_map(|run| of(run)).collect();
+        runs.sort_unstable_by_key(|run| run.0);
+        runs
+    };
+    let sides: Vec<(&str, Vec<(i64, f64)>)> = (study.points.iter().take(SHOWN))
+        .map(|point| (point.name.as_str(), runs(point)))
+        .collect();
+    let all = || sides.iter().flat_map(|(_, runs)| runs);
+    let (began, ended) = (all().map(|r| r.0).min()?, all().map(|r| r.0).max()?);
+    let since = |at: i64| bench_schema::Nanos::new(at - began).as_secs_f64();
+    let mut plot = Plot::new(
+        time_axis(since(ended)),
+        value_axis("E2E p50 of a turn (ms)"),
+    )
+    .linear();
+    let mut table = Vec::new();
+    for (i, (name, runs)) in sides.iter().enumerate() {
+        let line: Vec<(f64, f64)> = runs.iter().map(|(at, ms)| (since(*at), *ms)).collect();
+        plot = plot.line(name, &format!("@{i}"), &line);
+        table.extend(line.into_iter().map(|(at, ms)| (*name, at, ms)));
+    }
+    let least = all().map(|r| r.1).fold(f64::INFINITY, f64::min);
+    let most = all().map(|r| r.1).fold(0.0, f64::max);
+    let title = format!(
+        "The median E2E of a turn is between {} and {} ms over the experiment",
+        short(least),
+        short(most)
+    );
+    let note = format!(
+        "Each point is a turn of {}. What both lines share is drift, which the comparison cancels.",
+        label(cell)
+    );
+    let sheet = Sheet::new()
+        .text("side", |(side, ..): &(&str, f64, f64)| (*side).to_owned())
+        .number(("start", "s"), |(_, at, _)| at.to_owned())
+        .number(("E2E p50", "ms"), |(.., ms)| ms.to_owned())
+        .rows("Median E2E of every turn", table);
+    Some(Figure::new("turns", title, plot).note(note).table(sheet))
 }
 
 /// A figure of a cell that is shown for every point: id, title, unit, how.
