@@ -1,6 +1,7 @@
 //! The search for a capacity: the share within each objective against load, with what was fitted and the capacity.
 
 use bench_schema::{CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord};
+use charming::component::Axis;
 use serde_json::json;
 
 use crate::figure::{Figure, Plot, log_axis, value_axis};
@@ -9,6 +10,17 @@ use crate::tables;
 
 /// Loads that a fitted line is drawn through.
 const STEPS: u32 = 60;
+
+/// The axis of loads: where they are near each other it has even ticks, since a logarithmic one would have none between its ends.
+fn across(name: &str, least: f64, most: f64) -> Axis {
+    const NEAR: f64 = 8.0;
+    if most > NEAR * least {
+        return log_axis(name, (least, most));
+    }
+    let step = 10_f64.powf((most - least).log10().floor());
+    let (from, to) = ((least / step).floor() * step, (most / step).ceil() * step);
+    value_axis(name).min(rounded(from)).max(rounded(to))
+}
 
 /// Attainment against load; absent where no capacity was searched, or no stage tells.
 pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
@@ -22,12 +34,12 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
         loads().reduce(f64::max)? * 1.15,
     );
     let unit = tables::capacity_unit(found);
-    let axis = match found.factor.as_str() {
-        "rate" => log_axis("requested rate (requests/s)", (least, most)),
-        _ => log_axis("concurrency", (least, most)),
+    let name = match found.factor.as_str() {
+        "rate" => "requested rate (requests/s)",
+        _ => "concurrency",
     };
     let mut plot = Plot::new(
-        axis.min(rounded(least)).max(rounded(most)),
+        across(name, least, most),
         value_axis("requests within the limit (%)")
             .min(0.0)
             .max(100.0),
