@@ -181,7 +181,7 @@ impl Turns {
 
     fn compared(&self) -> RunComparison {
         let samples = self.samples.each_ref().map(|side| {
-            let runs = side.iter().map(|cells| cells.as_slice());
+            let runs = side.iter().map(<[CellSamples; 1]>::as_slice);
             runs.collect::<Vec<_>>()
         });
         let samples = ComparedSamples {

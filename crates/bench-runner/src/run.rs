@@ -240,7 +240,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let failed = failed.or_else(|| run.server_ended());
     record.clock.met = exchanges(meeting.as_ref());
     let kept = seen.iter().filter(|_| settings.versus.is_asked());
-    let samples = kept.map(|cell| cell.samples.clone()).collect();
+    let requests = kept.map(|cell| cell.samples.clone()).collect();
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
     let ids: Vec<String> = record.cells.iter().map(|cell| cell.id.clone()).collect();
     record
@@ -272,7 +272,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         folder,
         is_part,
         trouble,
-        samples,
+        samples: requests,
     })
 }
 
