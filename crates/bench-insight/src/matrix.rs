@@ -305,18 +305,11 @@ pub fn server_matrix(
         .zip(&figures)
         .map(|(setting, figures)| row(setting, figures, figure))
         .collect();
-    let oriented = |value: f64| {
-        if direction == Direction::Higher {
-            value
-        } else {
-            -value
-        }
-    };
     let believed = settings.iter().enumerate();
     let believed = believed.filter(|(_, row)| row.trust != TrustVerdict::Untrusted);
     let best = believed
-        .filter_map(|(i, row)| Some((i, oriented(row.value?))))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter_map(|(i, row)| Some((i, direction.for_the_worse(row.value?)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(i, _)| i);
     if let Some(base) = best.and_then(|best| figures.get(best)) {
         let others = figures.iter().enumerate().filter(|(i, _)| Some(*i) != best);
@@ -330,7 +323,7 @@ pub fn server_matrix(
             }
         }
     }
-    mark_front(&mut settings, oriented);
+    mark_front(&mut settings, direction);
     let effects = effects(measured, &figures, direction, options);
     Some(ServerMatrix {
         figure: name.to_owned(),
@@ -465,14 +458,15 @@ fn against(held: &Comparison, options: &CompareOptions) -> Option<Against> {
 }
 
 /// Those than which no other has both a better figure and a lower P95 of E2E.
-fn mark_front(settings: &mut [SettingRow], oriented: impl Fn(f64) -> f64) {
-    let point = |row: &SettingRow| Some((oriented(row.value?), *row.p95.get(&Metric::E2e)?));
+fn mark_front(settings: &mut [SettingRow], direction: Direction) {
+    let worse = |value: Option<f64>| direction.for_the_worse(value?);
+    let point = |row: &SettingRow| Some((worse(row.value)?, *row.p95.get(&Metric::E2e)?));
     let points: Vec<_> = settings.iter().map(point).collect();
     for (row, own) in settings.iter_mut().zip(&points) {
         let Some((figure, e2e)) = *own else { continue };
         let mut others = points.iter().flatten();
         row.on_front = !others
-            .any(|&(other, time)| other >= figure && time <= e2e && (other > figure || time < e2e));
+            .any(|&(other, time)| other <= figure && time <= e2e && (other < figure || time < e2e));
     }
 }
 

@@ -128,11 +128,7 @@ impl Comparison {
     /// The verdict under the (corrected) p-value, and [`Verdict::CannotTell`] where the difference has no interval, whatever p is; `None` for a
     /// metric without a direction.
     pub fn verdict(&self, options: &CompareOptions) -> Option<Verdict> {
-        let up_is_good = match self.direction {
-            Direction::Higher => true,
-            Direction::Lower => false,
-            Direction::Neutral => return None,
-        };
+        let worse = self.direction.for_the_worse(self.difference.value)?;
         if self.difference.bounds().is_none() {
             return Some(Verdict::CannotTell);
         }
@@ -140,10 +136,9 @@ impl Comparison {
         let harmless =
             bounds.is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);
         let differs = bounds.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-        let better = (self.difference.value > 0.0) == up_is_good;
         Some(match (self.adjusted_p < options.alpha, harmless) {
             (true, true) => Verdict::WithinMargin,
-            (true, false) if better => Verdict::Better,
+            (true, false) if worse < 0.0 => Verdict::Better,
             (true, false) => Verdict::Worse,
             // An interval without zero beside "no difference" would be read as an error.
             (false, true) if differs => Verdict::WithinMargin,

@@ -82,4 +82,5 @@ pub use scaling::{
 pub use search::{Budget, Crossing, Found, Next, Search, Stage, Why};
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
+pub use tables::z_critical;
 pub use timeline::{TimeCounts, Timeline};

@@ -90,7 +90,7 @@ pub(crate) fn t_critical(level: f64, df: f64) -> f64 {
 }
 
 /// The two-sided critical value of the normal at a confidence `level`.
-pub(crate) fn z_critical(level: f64) -> f64 {
+pub fn z_critical(level: f64) -> f64 {
     normal_quantile(f64::midpoint(1.0, level))
 }
 

@@ -1,7 +1,7 @@
 //! What the settings of a server came to: each with its figures, what each parameter does, and what is best.
 
 use bench_insight::{Against, BaselineDrift, ParameterEffect, ServerMatrix, SettingRow};
-use bench_schema::{Direction, Interval, Metric, TrustVerdict};
+use bench_schema::{Interval, Metric, TrustVerdict};
 
 use crate::compare::tables::{signed, verdict};
 use crate::number::{percent, short};
@@ -60,10 +60,11 @@ fn settings(matrix: &ServerMatrix) -> Table {
     let mut rows: Vec<(bool, &SettingRow)> = (matrix.settings.iter().enumerate())
         .map(|(place, row)| (Some(place) == matrix.best, row))
         .collect();
-    let rank = |row: &SettingRow| match (row.value, matrix.direction) {
-        (None, _) => f64::INFINITY,
-        (Some(value), Direction::Higher) => -value,
-        (Some(value), _) => value,
+    let rank = |row: &SettingRow| {
+        let worse = row
+            .value
+            .and_then(|value| matrix.direction.for_the_worse(value));
+        worse.unwrap_or(f64::INFINITY)
     };
     rows.sort_by(|a, b| b.0.cmp(&a.0).then(rank(a.1).total_cmp(&rank(b.1))));
     for (is_best, row) in rows {

@@ -40,6 +40,17 @@ names! {
     }
 }
 
+impl Direction {
+    /// A change as one for the worse: positive where it is worse, negative where it is better. `None` where neither is.
+    pub fn for_the_worse(self, change: f64) -> Option<f64> {
+        match self {
+            Self::Lower => Some(change),
+            Self::Higher => Some(-change),
+            Self::Neutral => None,
+        }
+    }
+}
+
 macro_rules! metrics {
     ($($variant:ident $key:literal $title:literal $unit:ident $direction:ident;)*) => {
         /// A quantity that has a value for each request, or for each token gap.

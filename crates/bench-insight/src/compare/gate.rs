@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ComparisonRow, ComparisonVerdict, RunComparison};
 use crate::InsightError;
-use bench_schema::{Direction, Interval, Metric};
+use bench_schema::{Interval, Metric};
 
 /// The most that a quantity may get worse.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +106,8 @@ pub enum GateVerdict {
     Regressed,
     /// It looks worse than allowed, but chance is not excluded: measure longer, or allow more. That is no pass.
     CannotTell,
+    /// Not judged, because the runs cannot be compared.
+    NotJudged,
 }
 
 /// Every rule in every cell that has its quantity, and the share of requests that were answered in each: a side that loses
@@ -186,11 +188,8 @@ fn known(comparison: &RunComparison) -> String {
 
 fn outcome(rule: &RegressionRule, row: &ComparisonRow, alpha: f64) -> Option<GateOutcome> {
     let change = row.relative?;
-    let regression = match row.direction {
-        Direction::Lower => change,
-        Direction::Higher => -change,
-        Direction::Neutral => return None,
-    };
+    let worse = |change: f64| row.direction.for_the_worse(change);
+    let regression = worse(change)?;
     let verdict = if row.verdict == ComparisonVerdict::OtherLengths {
         GateVerdict::CannotTell
     } else if regression <= rule.allowed {
@@ -200,13 +199,13 @@ fn outcome(rule: &RegressionRule, row: &ComparisonRow, alpha: f64) -> Option<Gat
     } else {
         GateVerdict::CannotTell
     };
-    let interval = row.relative_interval.map(|i| match row.direction {
-        Direction::Higher => Interval {
-            low: -i.high,
-            high: -i.low,
+    let interval = row.relative_interval.and_then(|i| {
+        let (a, b) = (worse(i.low)?, worse(i.high)?);
+        Some(Interval {
+            low: a.min(b),
+            high: a.max(b),
             ..i
-        },
-        _ => i,
+        })
     });
     Some(GateOutcome {
         rule: rule.text.clone(),

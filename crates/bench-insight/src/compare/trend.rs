@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Estimate, weighted_change_points};
+use bench_metrics::{Estimate, Sample, weighted_change_points, z_critical};
 use bench_schema::{CellRecord, Direction, Metric, RunRecord, TrustVerdict, Unit};
 
 use super::figures::Quantity;
@@ -17,8 +17,6 @@ const SHORTEST: usize = 3;
 const FEWEST: usize = 8;
 /// What a change has to bear out (docs/reports.md has what it comes to).
 const STRICTNESS: f64 = 4.0;
-/// The normal distribution's 97.5 %.
-const TWO_SIDED_95: f64 = 1.959_964;
 
 /// What a trusted run contributes to trends.
 #[derive(Clone, Debug)]
@@ -162,33 +160,28 @@ fn changes(points: &[(String, Estimate)], better: Direction) -> Vec<LevelChange>
         .iter()
         .map(|(_, seen)| relative_error(seen))
         .collect();
-    let mut known: Vec<f64> = errors.iter().copied().flatten().collect();
-    known.sort_by(f64::total_cmp);
-    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0);
+    let known: Vec<f64> = errors.iter().copied().flatten().collect();
+    let typical = Sample::of(&known).map_or(0.0, |known| known.quantile(0.5));
     let errors: Vec<f64> = errors.iter().map(|own| own.unwrap_or(typical)).collect();
     let segments = weighted_change_points(&values, &errors, SHORTEST, STRICTNESS);
     let change = |two: &[bench_metrics::Segment]| {
         let [before, after] = two else { return None };
-        let grew = after.mean > before.mean;
+        let worse = better.for_the_worse(after.mean - before.mean);
         Some(LevelChange {
             from: after.start,
             to: after.end,
             before: before.mean.exp(),
             after: after.mean.exp(),
-            is_worse: match better {
-                Direction::Higher => !grew,
-                Direction::Lower => grew,
-                Direction::Neutral => false,
-            },
+            is_worse: worse.is_some_and(|by| by > 0.0),
         })
     };
     segments.windows(2).filter_map(change).collect()
 }
 
-/// The standard error of the logarithm, from a 95 % interval.
+/// The standard error of the logarithm, from an interval.
 fn relative_error(seen: &Estimate) -> Option<f64> {
     let (low, high) = seen.bounds()?;
-    (low > 0.0 && high > low).then(|| (high / low).ln() / (2.0 * TWO_SIDED_95))
+    (low > 0.0 && high > low).then(|| (high / low).ln() / (2.0 * z_critical(seen.level)))
 }
 
 #[cfg(test)]
