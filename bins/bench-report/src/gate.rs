@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     if let Some(beside) = beside(&arguments.from, &base)? {
         beside.name(&mut found);
     }
-    let gates = match bench_insight::gate(&found, &arguments.max_regression) {
+    let mut gates = match bench_insight::gate(&found, &arguments.max_regression) {
         // What is missing for want of a run that can be compared is no fault of the rule.
         Err(InsightError::NotCompared { rule, problem }) => {
             found.incomparable.push(format!("{rule}: {problem}"));
@@ -55,6 +55,10 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         ));
     }
     let refused = &found.incomparable;
+    if !refused.is_empty() {
+        let all = gates.iter_mut();
+        all.for_each(|gate| gate.verdict = GateVerdict::NotJudged);
+    }
     let (verdict, code) = verdict(&gates, refused, arguments.strict);
     let output = match arguments.output {
         Output::Json => json(&Answer {
@@ -111,6 +115,7 @@ fn word(gate: &GateOutcome) -> &'static str {
         GateVerdict::Passed => "passed",
         GateVerdict::Regressed => "MISSED",
         GateVerdict::CannotTell => "cannot tell",
+        GateVerdict::NotJudged => "not judged",
     }
 }
 

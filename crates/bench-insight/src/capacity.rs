@@ -313,7 +313,7 @@ fn energy(cell: &CellRecord) -> Vec<CapacityFigure> {
             unit: unit.to_owned(),
             interval,
             bound: None,
-            assumptions: vec!["power of the monitored GPUs, including idle power".to_owned()],
+            assumptions: vec!["the power of all monitored GPUs, idle power included".to_owned()],
         })
     })
     .collect()

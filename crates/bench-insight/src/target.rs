@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::LEVEL;
 use bench_schema::{
-    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, SearchEnd, SloVerdict,
-    TargetOutcome, Unit,
+    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, SearchEnd, SloOutcome,
+    SloVerdict, TargetOutcome, Unit,
 };
 
 use crate::{InsightError, text};
@@ -62,10 +62,12 @@ pub struct PlannedCell<'a> {
 }
 
 /// A target in one cell.
-struct Line {
+struct Line<'a> {
     cell: String,
     measured: Option<Measured>,
     verdict: SloVerdict,
+    /// The objective that asks for the same: one question has one answer.
+    objective: Option<&'a SloOutcome>,
 }
 
 impl Target {
@@ -189,7 +191,7 @@ impl Target {
     pub fn outcome(&self, cells: &[CellRecord]) -> TargetOutcome {
         let subjects: Vec<(String, Subject<'_>)> =
             cells.iter().flat_map(|cell| self.subjects(cell)).collect();
-        let mut lines: Vec<Line> = subjects
+        let mut lines: Vec<Line<'_>> = subjects
             .iter()
             .map(|(id, subject)| self.line(id, self.quantity.of(subject), Some(subject)))
             .collect();
@@ -203,7 +205,7 @@ impl Target {
             };
             lines = vec![self.line("", Some(total), None)];
         }
-        let badness = |line: &Line| match line.verdict {
+        let badness = |line: &Line<'_>| match line.verdict {
             SloVerdict::Pass => 0,
             SloVerdict::CannotTell => 1,
             SloVerdict::Fail => 2,
@@ -291,21 +293,25 @@ impl Target {
         })
     }
 
-    fn line(&self, cell: &str, measured: Option<Measured>, of: Option<&Subject<'_>>) -> Line {
+    fn line<'a>(
+        &self,
+        cell: &str,
+        measured: Option<Measured>,
+        of: Option<&Subject<'a>>,
+    ) -> Line<'a> {
+        let sided = self.operator.has_sides();
+        let objective = of
+            .filter(|_| sided)
+            .and_then(|of| self.quantity.objective(of, self.limit));
         let by_value = measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m));
         let by_share = || {
             let within = self.quantity.share_verdict(of?, self.limit)?;
-            match within {
-                _ if !self.operator.has_sides() => None,
-                _ if self.operator.wants_less() => Some(within),
-                SloVerdict::Pass => Some(SloVerdict::Fail),
-                SloVerdict::Fail => Some(SloVerdict::Pass),
-                SloVerdict::CannotTell => None,
-            }
+            sided.then(|| self.of_share(within))
         };
-        let verdict = match by_value {
-            SloVerdict::CannotTell => by_share().unwrap_or(by_value),
-            decided => decided,
+        let verdict = match (objective, by_value) {
+            (Some(objective), _) => self.of_share(objective.verdict),
+            (None, SloVerdict::CannotTell) => by_share().unwrap_or(by_value),
+            (None, decided) => decided,
         };
         let bounded = |m: Measured| match verdict {
             SloVerdict::CannotTell => m,
@@ -315,6 +321,16 @@ impl Target {
             cell: cell.to_owned(),
             measured: measured.map(bounded),
             verdict,
+            objective,
+        }
+    }
+
+    /// What the share of values within the limit says of it.
+    fn of_share(&self, within: SloVerdict) -> SloVerdict {
+        match within {
+            SloVerdict::Pass if !self.operator.wants_less() => SloVerdict::Fail,
+            SloVerdict::Fail if !self.operator.wants_less() => SloVerdict::Pass,
+            within => within,
         }
     }
 
@@ -334,7 +350,7 @@ impl Target {
     }
 
     /// How far a line is on the wrong side of the limit, or near it: the largest is the worst.
-    fn excess(&self, line: &Line) -> f64 {
+    fn excess(&self, line: &Line<'_>) -> f64 {
         let value = line.measured.map_or(f64::INFINITY, |m| m.value);
         if self.operator.wants_less() {
             value
@@ -351,11 +367,35 @@ impl Target {
         }
     }
 
+    /// The same of an objective, which the share of values within the limit decides.
+    fn share_to_decide(&self, line: &Line<'_>, objective: &SloOutcome) -> Option<String> {
+        let share = objective.within?;
+        let interval = bench_metrics::share_interval(&share);
+        let straddles = format!(
+            "{} of the values in {} are within the limit (95 % interval {}), and {} are needed",
+            text::percent(share.value),
+            line.cell,
+            text::span(interval.low, interval.high, text::percent),
+            text::percent(objective.slo.q),
+        );
+        let n = match line.measured?.known {
+            Known::Estimate { n, .. } => n,
+            _ => return Some(straddles),
+        };
+        Some(match crate::times_to_decide(objective) {
+            Some(times) => format!("{straddles}; {}", self.quantity.would_decide(n, times)),
+            None => format!("{straddles}; the share lies on it, so more requests will not decide"),
+        })
+    }
+
     /// Why nobody can tell, and what it takes to know.
-    fn what_would_decide(&self, line: &Line) -> String {
+    fn what_would_decide(&self, line: &Line<'_>) -> String {
         let Some(measured) = line.measured else {
             return format!("not measured in {}", line.cell);
         };
+        if let Some(said) = line.objective.and_then(|of| self.share_to_decide(line, of)) {
+            return said;
+        }
         let Some(interval) = measured.interval() else {
             return match measured.known {
                 Known::Estimate {
@@ -385,10 +425,9 @@ impl Target {
             );
         };
         match measured.known {
-            Known::Estimate { n, .. } => format!(
-                "{straddles}; about {} requests in total would decide",
-                text::rounded(n as f64 * factor)
-            ),
+            Known::Estimate { n, .. } => {
+                format!("{straddles}; {}", self.quantity.would_decide(n, factor))
+            }
             Known::OverTime { seconds, .. } => format!(
                 "{straddles}; a measurement of about {} would decide",
                 text::time(seconds * factor * 1e9)

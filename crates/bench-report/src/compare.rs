@@ -374,6 +374,14 @@ fn notes(held: &RunComparison) -> Vec<String> {
         }
     }
     all.extend(held.cautions.iter().cloned());
+    if held
+        .rows
+        .iter()
+        .any(|row| row.quantity.ends_with(".paired"))
+    {
+        let means = "`.paired` is the mean change of the same requests, request by request";
+        all.push(means.to_owned());
+    }
     all.push(format!(
         "intervals are per row; verdicts are corrected for {} rows, so the probability of any false alarm is {} %",
         held.rows.len(),

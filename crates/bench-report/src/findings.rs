@@ -47,8 +47,10 @@ pub fn headline(finding: &Finding) -> String {
 /// The same with the cells it is about, where its sentence does not tell them.
 pub(crate) fn placed(finding: &Finding) -> String {
     let said = headline(finding);
+    let counts = [Answer::SloMet, Answer::SloUndecided].map(Code::from);
+    let told = counts.contains(&finding.code);
     let known = |cell: &String| said.contains(&text::shortened(cell, 40));
-    if said.contains(" cell") || finding.cells.iter().any(known) {
+    if told || finding.cells.iter().any(known) {
         return said;
     }
     said + &place(&finding.cells)
@@ -355,26 +357,33 @@ fn open_objectives(n: &Numbers<'_>) -> String {
 /// `P95 E2E ≤ 2.00 s (1.90 s to 2.10 s; about 4 times as many requests needed to decide)`, or in how many cells.
 fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> {
     let name = text::plain(limit.of.as_deref()?);
-    if cells > 1 {
-        return Some(format!("{name} ≤ {} in {cells} cells", amount(limit)));
-    }
     let of = |figure: Known| {
-        let all = n.all(figure).into_iter();
-        let mut own = all.filter(|e| e.of == limit.of && e.cell == limit.cell);
-        own.next().map(amount)
+        let mut all = n.all(figure);
+        all.retain(|e| e.of == limit.of && (cells > 1 || e.cell == limit.cell));
+        all
     };
-    let times = of(Known::TimesAsMany).map_or_else(String::new, |times| {
-        format!("; about {times} times as many requests needed to decide")
+    let one = |figure: Known| of(figure).first().filter(|_| cells == 1).map(|e| amount(e));
+    let ends = one(Known::Low).zip(one(Known::High));
+    let ends = ends.map(|(low, high)| format!("{low} to {high}"));
+    let most = of(Known::TimesAsMany).into_iter();
+    let most = most.max_by(|a, b| a.value.total_cmp(&b.value));
+    let times = most.map(|e| {
+        format!(
+            "about {} times as many requests needed to decide",
+            amount(e)
+        )
     });
-    let ends = of(Known::Low)
-        .zip(of(Known::High))
-        .map_or_else(String::new, |(low, high)| {
-            format!(" ({low} to {high}{times})")
-        });
-    let cell = limit.cell.as_deref().map_or_else(String::new, |cell| {
-        format!(" in {}", text::shortened(cell, 40))
-    });
-    Some(format!("{name} ≤ {}{cell}{ends}", amount(limit)))
+    let told: Vec<String> = ends.into_iter().chain(times).collect();
+    let told = match told.as_slice() {
+        [] => String::new(),
+        told => format!(" ({})", told.join("; ")),
+    };
+    let cell = match (cells, limit.cell.as_deref()) {
+        (1, Some(cell)) => format!(" in {}", text::shortened(cell, 40)),
+        (1, None) => String::new(),
+        (cells, _) => format!(" in {cells} cells"),
+    };
+    Some(format!("{name} ≤ {}{cell}{told}", amount(limit)))
 }
 
 /// The objective that is nearest to its limit.

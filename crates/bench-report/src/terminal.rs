@@ -314,12 +314,17 @@ fn objectives(run: &RunRecord) -> Option<String> {
 fn targets(run: &RunRecord) -> Option<String> {
     let (met, missed): (Vec<_>, Vec<_>) = run.targets.iter().partition(|target| target.met);
     let missed = missed.iter().take(3).map(|target| {
-        let why = match target.verdict {
-            Some(SloVerdict::CannotTell) => "cannot tell".to_owned(),
-            _ => tables::measured_words(&target.target, target.measured),
+        let why = match (target.verdict, &target.note) {
+            (Some(SloVerdict::CannotTell), Some(note)) => {
+                format!("cannot tell: {}", text::shortened(note, text::SENTENCE))
+            }
+            (Some(SloVerdict::CannotTell), None) => "cannot tell".to_owned(),
+            _ => {
+                let cell = place(run, target.cell.as_slice());
+                tables::measured_words(&target.target, target.measured) + &cell
+            }
         };
-        let cell = place(run, target.cell.as_slice());
-        format!("{} ({why}{cell})", text::shortened(&target.target, 50))
+        format!("{} ({why})", text::shortened(&target.target, 50))
     });
     let missed = match missed.collect::<Vec<_>>().as_slice() {
         [] => String::new(),
@@ -359,8 +364,9 @@ pub(crate) fn telling(run: &RunRecord) -> (Vec<&Finding>, usize) {
 /// The answer to what the flags asked, then causes, then the other answers: of few lines not all are of one kind.
 fn answer_first(told: &mut [&Finding]) {
     let asked = |finding: &&Finding| {
-        let is_answer = matches!(finding.code, Code::Answer(_));
-        is_answer && finding.code != Answer::Capacity.into()
+        // what a rate comes to in a day or in money follows from what was measured
+        let follows = [Answer::Capacity, Answer::Planning].map(Code::from);
+        matches!(finding.code, Code::Answer(_)) && !follows.contains(&finding.code)
     };
     let answer = told.iter().position(asked);
     if let Some(first) = answer.and_then(|at| told.get_mut(..=at)) {

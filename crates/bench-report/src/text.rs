@@ -61,6 +61,7 @@ fn is_hidden(c: char) -> bool {
 /// A claim as a heading: its first letter large, unless it begins with a name that is spelled small (`p95`, `max_num_seqs`).
 pub(crate) fn heading(claim: &str) -> String {
     let first = claim.split(' ').next().unwrap_or_default();
+    let first = first.trim_end_matches(':');
     let is_name =
         first.contains(['_', '=', '.', ':', '/']) || first.chars().any(|c| c.is_ascii_digit());
     let mut chars = claim.chars();

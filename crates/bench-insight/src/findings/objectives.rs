@@ -140,6 +140,13 @@ fn along_the_load(run: &RunRecord) -> Option<Finding> {
         };
         draft = draft.push(level(figure, next));
     }
+    // of the lowest level that is open
+    let first = judged.iter().find(|of| is(SloVerdict::CannotTell)(of));
+    if let Some((_, cell, _)) = first {
+        let judged = objectives_of(cell).into_iter();
+        let times = judged.filter_map(|(_, outcome)| times_to_decide(outcome));
+        draft = draft.because(Known::TimesAsMany, times.reduce(f64::max));
+    }
     draft.refuted_by(Experiment::MoreRequests).done()
 }
 
@@ -208,8 +215,12 @@ fn told(answer: Answer, outcomes: &[&(&str, &SloOutcome)]) -> Option<Finding> {
 /// How many times the requests would decide an objective that nobody can tell, if the share that is within stays what it is. Wilson's interval is the
 /// score test turned around: its bound tells how many requests it takes for what is asked to be one. At least 2; `None` where nothing would.
 pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
-    let (share, asked) = (outcome.attainment, outcome.slo.q);
-    let interval = outcome.attainment_interval;
+    let asked = outcome.slo.q;
+    // of single gaps, where the objective is about those
+    let (share, interval) = match &outcome.within {
+        Some(within) => (within.value, bench_metrics::share_interval(within)),
+        None => (outcome.attainment, outcome.attainment_interval),
+    };
     let bound = if share > asked {
         interval.low
     } else {
@@ -225,16 +236,13 @@ pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
 fn undecided(open: &[&(&str, &SloOutcome)]) -> Option<Finding> {
     let mut found = told(Answer::SloUndecided, open)?;
     for (cell, outcome) in open {
-        let Some(interval) = outcome.interval else {
-            continue;
-        };
         let unit = outcome.slo.metric.unit();
-        let times = times_to_decide(outcome);
+        let ends = outcome.interval.map(|i| (i.low, i.high)).unzip();
         let count = bench_schema::Unit::Count;
         for (figure, value, unit) in [
-            (Known::Low, Some(interval.low), unit),
-            (Known::High, Some(interval.high), unit),
-            (Known::TimesAsMany, times, count),
+            (Known::Low, ends.0, unit),
+            (Known::High, ends.1, unit),
+            (Known::TimesAsMany, times_to_decide(outcome), count),
         ] {
             found
                 .evidence

@@ -1,11 +1,12 @@
 //! What a gate can be about.
 
 use bench_schema::{
-    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Origin, Rates,
-    SloVerdict, Unit,
+    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Origin, Rates, Slo,
+    SloOutcome, SloVerdict, Unit,
 };
 
-use crate::view;
+use crate::findings::same_objective;
+use crate::{text, view};
 
 /// Something measured that a gate compares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +131,41 @@ impl Quantity {
             return None;
         };
         bench_metrics::verdict_of_distribution(subject.distribution(metric)?, q, limit)
+    }
+
+    /// Of a quantile: the objective that asks for the same within the same limit, which was judged by single requests.
+    pub(super) fn objective<'a>(self, subject: &Subject<'a>, limit: f64) -> Option<&'a SloOutcome> {
+        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
+            return None;
+        };
+        let asked = Slo {
+            metric,
+            q,
+            limit,
+            use_case: None,
+        };
+        let (judged, name) = match subject {
+            Subject::Cell(cell) => (&cell.slos, None),
+            Subject::Group(_, group) => (&group.slos, Some(&group.name)),
+        };
+        judged.iter().find(|outcome| {
+            let of_all = outcome.slo.use_case.is_none() || outcome.slo.use_case.as_ref() == name;
+            of_all && same_objective(&outcome.slo, &asked)
+        })
+    }
+
+    /// What it takes to decide, of so many values: single gaps are no requests.
+    pub(super) fn would_decide(self, n: u64, times: f64) -> String {
+        match self {
+            Self::Metric(Metric::Itl | Metric::Icl, _) => format!(
+                "about {} times as many requests would decide",
+                text::number(times.ceil())
+            ),
+            _ => format!(
+                "about {} requests in total would decide",
+                text::rounded(n as f64 * times)
+            ),
+        }
     }
 
     /// What was measured; `None` where it was not.

@@ -141,3 +141,59 @@ fn a_group_that_has_all_requests_of_its_cell_answers_for_no_figure_that_groups_d
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
     assert!(targets(&["decode.max<1000s"], &run.cells[..1], None).unwrap()[0].met);
 }
+
+/// One question has one answer: what an objective could not decide by single requests no interval of the quantile decides for a target.
+#[test]
+fn a_target_says_what_the_objective_on_the_same_quantity_says() {
+    let mut run = load::run("gpt2-cpu");
+    let cell = &mut run.cells[0];
+    let around = |low: f64, high: f64| bench_schema::Interval {
+        low,
+        high,
+        confidence: 0.95,
+    };
+    let e2e = cell.metrics.get_mut(&Metric::E2e).unwrap();
+    let p95 = e2e
+        .quantiles
+        .iter_mut()
+        .find(|entry| entry.q > 0.94)
+        .unwrap();
+    let (q, value, limit) = (p95.q, p95.value, 1.2 * p95.value);
+    p95.interval = Some(around(0.9 * p95.value, 1.1 * p95.value));
+    let outcome = |verdict| {
+        serde_json::from_value(serde_json::json!({
+            "slo": {"metric": "e2e", "q": q, "limit": limit}, "measured": value, "attainment": 0.98,
+            "attainment_interval": around(0.9, 1.0), "within": {"value": 0.98, "effective": 50.0}, "verdict": verdict,
+        }))
+        .unwrap()
+    };
+    let gates = |op: &str| [format!("c1:e2e.p95{op}{limit}ns")];
+    for (verdict, under, over) in [
+        (SloVerdict::Pass, SloVerdict::Pass, SloVerdict::Fail),
+        (SloVerdict::Fail, SloVerdict::Fail, SloVerdict::Pass),
+        (
+            SloVerdict::CannotTell,
+            SloVerdict::CannotTell,
+            SloVerdict::CannotTell,
+        ),
+    ] {
+        let judged: Vec<bench_schema::SloOutcome> = vec![outcome(verdict)];
+        let cell = &mut run.cells[0];
+        cell.slos = judged;
+        let told = |op: &str| {
+            targets(&gates(op), &run.cells[..1], None)
+                .unwrap()
+                .remove(0)
+        };
+        let (less, more) = (told("<="), told(">="));
+        assert_eq!((less.verdict, more.verdict), (Some(under), Some(over)));
+        if verdict == SloVerdict::CannotTell {
+            let note = less.note.unwrap();
+            assert!(
+                note.starts_with("98 % of the values in c1 are within the limit"),
+                "{note}"
+            );
+            assert!(note.ends_with("requests in total would decide"), "{note}");
+        }
+    }
+}

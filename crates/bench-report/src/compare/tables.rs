@@ -21,15 +21,14 @@ pub(super) fn changes(held: &RunComparison) -> Table {
         "quantity",
         "change",
         "95 % interval",
-        "base",
-        "new",
-        "of",
+        "base → new",
+        "requests",
     ];
     let title = format!("{} against {}", held.new, held.base);
     let mut table = Table::of_words(&title, &headings);
     for row in &held.rows {
         let (scale, unit) = scale_of(row.unit);
-        let number = |value: f64| format!("{} {unit}", short(value / scale));
+        let number = |value: f64| short(value / scale);
         let known = |words: Option<String>| words.unwrap_or_else(|| "–".to_owned());
         let interval = row.relative_interval;
         let words = [
@@ -37,8 +36,7 @@ pub(super) fn changes(held: &RunComparison) -> Table {
             row.quantity.clone(),
             known(row.relative.map(signed)),
             known(interval.map(|i| format!("{} to {}", signed(i.low), signed(i.high)))),
-            number(row.base),
-            number(row.new),
+            format!("{} → {} {unit}", number(row.base), number(row.new)),
             population(row),
         ];
         table.push(
@@ -205,7 +203,7 @@ pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
     let e2e = |cell: &CellRecord, q: f64| cell.headline(Metric::E2e)?.quantile(q);
     let over = move |cell: &CellRecord, a, b| Some(e2e(cell, a)? / e2e(cell, b)?);
     let mut sheet = Sheet::new()
-        .text("of", |(name, ..): &Tail<'_>| (*name).to_owned())
+        .text("run", |(name, ..): &Tail<'_>| (*name).to_owned())
         .text("cell", |(_, cell, _)| label(cell))
         .number(("E2E p50", "ms"), move |(_, cell, _)| {
             Some(e2e(cell, 0.5)? / 1e6)

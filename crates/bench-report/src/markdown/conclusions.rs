@@ -149,11 +149,8 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
         others.partition(|finding| finding.code == missed);
     let mut lines = lines(others.into_iter(), most_lines);
     if !alike.is_empty() {
-        let n = alike.len();
-        lines.insert_str(
-            0,
-            &format!("- {n} more missed objectives, see the table of objectives\n"),
-        );
+        let more = counted(alike.len(), "more missed objective");
+        lines.insert_str(0, &format!("- {more}: see the table of objectives\n"));
     }
     if !lines.is_empty() {
         out.push_str(&format!("\n{lines}"));

@@ -199,19 +199,26 @@ impl<'a> Grid<'a> {
             let lines = cells()
                 .flat_map(|(lines, _)| lines)
                 .map(|line| line.width());
-            let alone = columns.iter().filter(|c| c.group == column.group).count() == 1;
-            let heads = [
-                column.title.width(),
-                column.unit.width(),
-                if alone { column.group.width() } else { 0 },
-            ];
+            let heads = [column.title.width(), column.unit.width()];
             let signs = cells().map(|(_, signs)| signs.width());
             (
                 lines.chain(heads).max().unwrap_or(0),
                 signs.max().unwrap_or(0),
             )
         };
-        let widths = columns.iter().enumerate().map(width).collect();
+        let mut widths: Vec<(usize, usize)> = columns.iter().enumerate().map(width).collect();
+        // A heading that is wider than the columns that share it takes the room of its first one.
+        let mut from = 0;
+        for shared in columns.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group) {
+            let own = widths.get_mut(from..from + shared.len());
+            from += shared.len();
+            let Some(own) = own else { break };
+            let there: usize = own.iter().map(slot_of).sum();
+            let wanted = shared.first().map_or(0, |column| column.group.width());
+            if let Some((text, _)) = own.first_mut() {
+                *text += (wanted + INDENT.len()).saturating_sub(there);
+            }
+        }
         Self {
             table,
             columns,
@@ -221,10 +228,7 @@ impl<'a> Grid<'a> {
     }
 
     fn total(&self) -> usize {
-        let widths = self.widths.iter();
-        widths
-            .map(|(text, signs)| INDENT.len() + text + signs)
-            .sum()
+        self.widths.iter().map(slot_of).sum()
     }
 
     /// Takes what is too much from the longest texts; false where they are short already.
@@ -305,8 +309,13 @@ impl<'a> Grid<'a> {
     }
 }
 
-fn slot<'t>((column, (text, signs)): (&'t Column, &(usize, usize))) -> (&'t Column, usize) {
-    (column, INDENT.len() + text + signs)
+fn slot<'t>((column, widths): (&'t Column, &(usize, usize))) -> (&'t Column, usize) {
+    (column, slot_of(widths))
+}
+
+/// What a column takes of a line.
+fn slot_of((text, signs): &(usize, usize)) -> usize {
+    INDENT.len() + text + signs
 }
 
 /// A paragraph whose later lines stand under the first one's text.
@@ -354,3 +363,7 @@ fn field(text: &str) -> String {
         safe
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/table_forms.rs"]
+mod tests;

@@ -95,6 +95,17 @@ fn before_and_after_name_what_got_better_and_what_cannot_be_told() {
 }
 
 #[test]
+fn a_comparison_in_the_terminal_shows_both_values() {
+    let runs = [changed(1.0, 1.0, &[]), changed(0.8, 1.3, &[])];
+    let shown = compare::terminal(&held(&[&runs[0]], &[&runs[1]]));
+    assert!(shown.contains("1.30 → 1.69 req/s"), "{shown}");
+    let rows = shown.lines().filter(|line| line.starts_with("  "));
+    for row in rows {
+        assert!(row.chars().count() <= 100, "{row}");
+    }
+}
+
+#[test]
 fn points_along_a_number_have_the_scaling_of_their_best_cells() {
     let tagged = |gpus, slower, faster| changed(slower, faster, &[("gpus", gpus)]);
     let runs = [

@@ -111,7 +111,7 @@ fn one_miss_stands_for_all_that_the_table_of_objectives_has() {
     miss.code = Answer::SloMissed.into();
     run.findings.splice(0..0, vec![miss; 5]);
     let text = markdown::render(&run, &[]);
-    let said = "- 4 more missed objectives, see the table of objectives\n";
+    let said = "- 4 more missed objectives: see the table of objectives\n";
     assert!(text.contains(said), "{text}");
 }
 
@@ -212,7 +212,7 @@ fn each_finding_and_each_miss_names_its_cell_and_the_answer_comes_first() {
     assert!(before.contains("failed: p95 E2E ≤ 1000 ms in c"), "{shown}");
     run.findings.drain(..2);
     let shown = terminal::render(&run, None);
-    assert!(shown.contains("1. In c32 that costs 3"), "{shown}");
+    assert!(shown.contains("3. In c32 that costs 3"), "{shown}");
 }
 
 #[test]
@@ -264,4 +264,20 @@ fn an_objective_that_no_request_was_held_against_is_met_by_no_share_of_them() {
         .unwrap();
     assert!(row.contains("no matching request"), "{shown}");
     assert!(!row.contains("0–100"), "{shown}");
+}
+
+#[test]
+fn a_target_that_nobody_can_tell_says_what_would_decide() {
+    let mut run = runs::sweep();
+    let target = &mut run.targets[0];
+    (target.met, target.verdict) = (false, Some(SloVerdict::CannotTell));
+    let note =
+        "the 95 % interval in c8 contains the limit; about 400 requests in total would decide";
+    target.note = Some(note.to_owned());
+    let shown = terminal::render(&run, None);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains(&format!("(cannot tell: {note})")),
+        "{shown}"
+    );
 }

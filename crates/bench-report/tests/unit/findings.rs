@@ -64,7 +64,10 @@ fn of_alternatives_the_first_with_all_its_numbers_stands() {
     let evidence = numbers.map(|(figure, n)| Evidence::new(figure.into(), n, Unit::Count));
     found.evidence.extend(evidence);
     let said = headline(&found);
-    assert_eq!(said, "requests queue in the server: 3 wait while 8 run");
+    assert_eq!(
+        said,
+        "requests queue in the server: 3 wait on average while 8 run"
+    );
 }
 
 #[test]
@@ -134,5 +137,50 @@ fn slower_decoding_is_told_with_what_it_buys() {
     assert_eq!(
         headline(&found),
         format!("{slower}; throughput is 2× that at low load")
+    );
+}
+
+#[test]
+fn where_a_finding_is_does_not_depend_on_the_words_of_its_sentence() {
+    let mut found = Finding::new(Code::Other("kv".to_owned()), 0.5);
+    found.message = Some("the server's cells of memory are worn".to_owned());
+    found.cells = vec!["c8".to_owned()];
+    assert_eq!(
+        placed(&found),
+        "the server's cells of memory are worn in c8"
+    );
+    let mut found = Finding::new(Cause::Overload, 0.5);
+    for (figure, rate) in [(Known::ServedRate, 2.0), (Known::OfferedRate, 20.0)] {
+        let evidence = Evidence::new(figure.into(), rate, Unit::RequestsPerS);
+        found.evidence.push(evidence);
+    }
+    found.cells = ["c8", "c16", "c32"].map(str::to_owned).to_vec();
+    assert_eq!(placed(&found).matches("more cells").count(), 1);
+}
+
+#[test]
+fn what_nobody_can_tell_says_how_much_more_would_decide_with_and_without_ends() {
+    let mut found = Finding::new(Answer::SloUndecided, 0.0);
+    let number = |figure: Known, cell: &str, value, unit| Evidence {
+        of: Some("P95 TTFT".to_owned()),
+        cell: Some(cell.to_owned()),
+        ..Evidence::new(figure.into(), value, unit)
+    };
+    found.evidence = vec![
+        number(Known::Limit, "c8", 2e8, Unit::Ns),
+        number(Known::TimesAsMany, "c8", 3.0, Unit::Count),
+    ];
+    let decide = "times as many requests needed to decide)";
+    assert_eq!(
+        headline(&found),
+        format!("the data cannot decide P95 TTFT ≤ 200 ms in c8 (about 3 {decide}")
+    );
+    found.evidence.extend([
+        number(Known::Limit, "c16", 2e8, Unit::Ns),
+        number(Known::TimesAsMany, "c16", 5.0, Unit::Count),
+    ]);
+    assert_eq!(
+        headline(&found),
+        format!("the data cannot decide P95 TTFT ≤ 200 ms in 2 cells (about 5 {decide}")
     );
 }
