@@ -19,6 +19,7 @@ use bench_schema::{
 use crate::advice;
 use crate::draft::{Draft, of_cell};
 use crate::samples::{CellSamples, RequestSample};
+use crate::signals::Signal;
 use crate::view;
 use levels::Rhythm;
 pub(crate) use load::gap;
@@ -62,15 +63,19 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     });
     // Prompts that all begin with a word of their own have no beginning that could be kept.
     let differ = crate::conclude::prompts_differ(run);
+    let metrics = |cell: &CellRecord| Signal::Running.of(cell).is_some();
+    let metrics_were_read = run.cells.iter().any(metrics);
     for finding in &mut found {
         finding.advice = advice::of(finding, &run.server);
+        if metrics_were_read {
+            without_reading_again(finding);
+        }
         if differ {
             let of_beginnings = |advice: &Advice| advice.action == Action::CachePrefixes;
             finding.advice.retain(|advice| !of_beginnings(advice));
         }
         if finding.cause() == Some(Cause::DecodeSlowsWithLoad) && load::serves_more(run, finding) {
-            let fewer = |advice: &Advice| advice.action == Action::RunFewerAtOnce;
-            finding.advice.retain(|advice| !fewer(advice));
+            finding.advice.clear();
         }
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
@@ -114,6 +119,19 @@ pub(crate) fn swing(
     let points: Vec<(f64, f64)> = points.filter(|(_, slow)| *slow > 0.0).collect();
     let rhythm = Rhythm::of(&look, &points)?;
     Some((rhythm.period, [rhythm.low, rhythm.high]))
+}
+
+/// Leaves out that the server's metrics should be read, where they were.
+fn without_reading_again(finding: &mut Finding) {
+    let again = |advice: &Advice| advice.action == Action::ReadServerMetrics;
+    finding.advice.retain(|advice| !again(advice));
+    if finding.refute == Some(Experiment::WithServerMetrics) {
+        finding.refute = Some(match finding.cause() {
+            Some(Cause::Queueing) => Experiment::HigherLimit,
+            Some(Cause::WaitingOrPrefill) => Experiment::OneAtATime,
+            _ => Experiment::AgainWithLog,
+        });
+    }
 }
 
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
@@ -187,12 +205,29 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     found.retain(|f| f.severity >= least(f));
     if found.is_empty() {
         found.extend(unexplained::all(look));
+    } else if found
+        .iter()
+        .all(|f| f.cause().is_some_and(|cause| LEVELS.contains(&cause)))
+    {
+        // A level that moves does not make answers stand still.
+        found.extend(unexplained::pauses(look));
     }
     // Slow requests whose connection had been closed say so themselves.
     let told = |f: &Finding| f.figure(&Known::SlowReplaced.into()).is_some();
     if !found.iter().any(told) {
-        let pays = outcomes::new_connections(look, found.is_empty());
-        found.extend(pays.filter(|f| f.severity >= least(f)));
+        // What passes before the first token while nobody waits in the server lies in what it does for each.
+        let untold = |f: &Finding| f.cause() == Some(Cause::WaitingOrPrefill);
+        let untold = found.iter().all(untold) && first_token::nobody_waits(look);
+        let pays = outcomes::new_connections(look, found.is_empty() || untold);
+        if let Some(mut pays) = pays.filter(|f| f.severity >= least(f)) {
+            if untold && pays.figure(&Known::TtftShare.into()).is_some() {
+                for other in found.drain(..) {
+                    pays.severity = pays.severity.max(other.severity);
+                    pays.consequences.extend(other.cause());
+                }
+            }
+            found.push(pays);
+        }
     }
     found
 }
@@ -307,6 +342,11 @@ const EXPLAINS: &[Explains] = &[
             Cause::ColdStart,
             &[&[Cause::Drift, Cause::Step], WAITING, PREFILL, DECODE],
         )
+    },
+    explains(Cause::GpuThrottled, &[LEVELS, DECODE]),
+    Explains {
+        at_most: 1.0,
+        ..explains(Cause::Pauses, &[LEVELS])
     },
     explains(Cause::Drift, &[OVERLOAD]),
     explains(Cause::Step, &[OVERLOAD]),

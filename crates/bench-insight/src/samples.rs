@@ -290,14 +290,33 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
     let least = STANDS_OUT * median.max(mean / 2.0);
-    let each = stamps
+    let usual = *median;
+    let each: Vec<(Stamp, f64)> = stamps
         .windows(2)
-        .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()));
-    let mut found: Vec<(Stamp, f64)> = each.filter(|(_, gap)| *gap > least).collect();
+        .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()))
+        .collect();
+    let stands_out = |(i, gap): (usize, &(Stamp, f64))| {
+        (gap.1 > least && !is_made_up(each.get(i..)?, usual)).then_some(*gap)
+    };
+    let mut found: Vec<(Stamp, f64)> = each.iter().enumerate().filter_map(stands_out).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     found.truncate(MOST_STALLS);
     found.sort_by_key(|(at, _)| *at);
     found.into()
+}
+
+/// Whether a gap is a token that was late on its way: those behind it come at once until they are as early as without it. A longer one is seen.
+fn is_made_up(from_it: &[(Stamp, f64)], usual: f64) -> bool {
+    const SEEN: f64 = 1e8;
+    let Some(((_, gap), behind)) = from_it.split_first() else {
+        return false;
+    };
+    let quick = behind
+        .iter()
+        .map(|(_, gap)| *gap)
+        .take_while(|gap| *gap < usual);
+    let made_up: f64 = quick.map(|gap| usual - gap).sum();
+    *gap < SEEN && made_up >= 0.5 * (gap - usual)
 }
 
 #[cfg(test)]

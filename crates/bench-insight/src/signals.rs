@@ -32,8 +32,10 @@ pub struct Level {
     pub increase: Option<f64>,
 }
 
-/// Waiting's share of E2E of which readings now and then, that are all 0, cannot say that it is none.
+/// Waiting's share of E2E of which a few readings, that are all 0, cannot say that it is none.
 const MISSED: f64 = 0.05;
+/// So many can: somebody who waits would have been seen once.
+const ENOUGH: u64 = 10;
 
 impl Signal {
     fn sources(self) -> &'static [ReadingSource] {
@@ -117,11 +119,13 @@ impl Signal {
     }
 
     /// The signal during `cell`: as derived, else of the first source, and the first name, that has it. A gauge of waiting requests that was 0
-    /// whenever it was read is no reading of a cell in which, by the server's own count, requests waited.
+    /// the few times that it was read is no reading of a cell in which, by the server's own count, requests waited.
     pub fn of(self, cell: &CellRecord) -> Option<Level> {
         let missed = |level: &Level| {
             let phases = cell.phases.as_ref().filter(|p| p.queue_is_told());
-            self == Self::Waiting && level.peak <= 0.0 && phases.is_some_and(|p| p.queue >= MISSED)
+            let few = || self.readings(cell).is_none_or(|n| n < ENOUGH);
+            let told = phases.is_some_and(|p| p.queue >= MISSED);
+            self == Self::Waiting && level.peak <= 0.0 && told && few()
         };
         self.read(cell).filter(|level| !missed(level))
     }

@@ -5,6 +5,7 @@ use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Prefill, mean, median};
 use super::quiet::Quiet;
+use super::unexplained;
 use crate::draft::Draft;
 use crate::samples::RequestSample;
 use crate::signals::Signal;
@@ -37,11 +38,11 @@ struct Waited {
 /// Shares of E2E until the first token.
 struct Start {
     ttft: f64,
-    /// Of that, what tokens take that the server tells and does not send.
+    /// Of that, what tokens take that the server tells and does not send, or that are kept until several can be sent.
     hidden: f64,
     e2e: f64,
-    /// Whether a first token takes much longer than any other.
-    late: bool,
+    /// The usual time from one token to the next.
+    gap: Option<f64>,
 }
 
 impl Start {
@@ -52,17 +53,28 @@ impl Start {
         let e2e = look
             .mean(|r| r.ttft.map(|_| r.e2e()))
             .or_else(|| view::mean(look.cell, Metric::E2e))?;
-        // The median gap: a mean one is as long as what interrupts the tokens makes it.
-        let gap = super::load::gap(look.cell).or_else(|| look.tpot());
+        // The median gap: a mean one is as long as what interrupts the tokens makes it. Where tokens come several at a time, the median is nothing.
+        let bundled = view::in_bundles(look.cell);
+        let gap = super::load::gap(look.cell).filter(|_| !bundled);
+        let bundle = bundled.then(|| {
+            let longest = view::quantile(look.cell, Metric::Icl, 0.99);
+            longest.filter(|gap| *gap > 0.0).unwrap_or(ttft)
+        });
         let tokens = look.mean(|r| r.hidden_tokens.map(f64::from));
         let gaps = view::mean(look.cell, Metric::Icl);
-        let hidden = tokens.zip(gaps).map_or(0.0, |(n, each)| n * each).min(ttft);
+        let hidden = tokens.zip(gaps).map_or(0.0, |(n, each)| n * each);
         Some(Self {
             ttft,
-            hidden,
+            hidden: (hidden + bundle.unwrap_or(0.0)).min(ttft),
             e2e,
-            late: gap.is_some_and(|gap| ttft - hidden > LATE * gap),
+            gap: gap.or_else(|| look.tpot()),
         })
+    }
+
+    /// Whether a first token takes longer than so many others.
+    fn is_late(&self, times: f64) -> bool {
+        self.gap
+            .is_some_and(|gap| self.ttft - self.hidden > times * gap)
     }
 
     fn share(&self) -> f64 {
@@ -79,7 +91,9 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if crate::server_phases::held_back(look.cell).is_some() {
         return None;
     }
-    let start = Start::of(look)?;
+    let Some(start) = Start::of(look) else {
+        return queue_of_whole_answers(look);
+    };
     let waited = match waiting(look, quiet, &start) {
         Ok(found) => return Some(found),
         Err(waited) => waited,
@@ -87,8 +101,7 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if !waited.differs && (waited.told.is_some() || waited.excluded.is_some()) && is_prefill(look) {
         return prefill(look, &start, &waited);
     }
-    // Where tokens come several at a time the first waits for the others.
-    if start.share() <= EITHER || !start.late || view::in_bundles(look.cell) {
+    if start.share() <= EITHER || !start.is_late(LATE) {
         return None;
     }
     either(look, start.share(), waited.told)
@@ -98,14 +111,7 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
 pub(super) fn is_long(look: &Look<'_>) -> bool {
     /// Of a first token over the median gap.
     const LONG: f64 = 8.0;
-    let gap = super::load::gap(look.cell).or_else(|| look.tpot());
-    let start = Start::of(look)
-        .zip(gap)
-        .filter(|_| !view::in_bundles(look.cell));
-    let is_long = |(start, gap): (Start, f64)| {
-        start.share() > EITHER && start.ttft - start.hidden > LONG * gap
-    };
-    start.is_some_and(is_long)
+    Start::of(look).is_some_and(|start| start.share() > EITHER && start.is_late(LONG))
 }
 
 /// A long way to the first token of prompts so short that a server processes them in a few steps, in a closed loop: they wait for something.
@@ -113,8 +119,7 @@ pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
     /// Time of a prompt token over that of an output token, from which on it is not processing.
     const SHORT: f64 = 0.125;
     let start = Start::of(look).filter(|start| start.share() > PREFILL && is_long(look))?;
-    let gap = super::load::gap(look.cell).or_else(|| look.tpot())?;
-    let short = start.ttft / view::input_tokens(look.cell)? >= SHORT * gap;
+    let short = start.ttft / view::input_tokens(look.cell)? >= SHORT * start.gap?;
     (short && !look.is_open() && look.concurrency() != Some(1)).then_some(())?;
     either(look, start.share(), None)
 }
@@ -159,7 +164,9 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     };
     let cost = kept / start.e2e;
     (cost >= WAITING).then_some(())?;
+    let part = unexplained::late(look).filter(|_| told.is_some());
     Draft::in_cell(Cause::HeldBack, cost, look.cell)
+        .because(Known::LateShare, part.map(|late| late.share))
         .because(Known::Ttft, start.ttft)
         .because(Known::ServerTtft, told)
         .because(Known::EventsAtOnce, whole)
@@ -192,6 +199,8 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     if nobody_is_held(look) && shares.queue <= shares.prefill {
+        // A prompt that is over soon waits for the next step on any server.
+        Start::of(look).filter(|start| shares.prefill > PREFILL && start.is_late(LATE))?;
         // What it calls its queue is told beside it, and is no part of what prefill costs.
         return Draft::in_cell(Cause::Prefill, shares.prefill, look.cell)
             .because(Known::PrefillShare, shares.prefill)
@@ -201,7 +210,39 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
             .refuted_by(Experiment::OneAtATime)
             .done();
     }
+    if is_slow_alone(look) {
+        return None;
+    }
     queueing(look, shares, shares.queue)
+}
+
+/// Waiting by the server's own account, of answers that come whole and tell no time to a first token.
+fn queue_of_whole_answers(look: &Look<'_>) -> Option<Finding> {
+    let (waits, running) = (level(look, Signal::Waiting), level(look, Signal::Running));
+    let counted = waits.zip(running).filter(|(waits, _)| *waits >= 0.5);
+    let share = crate::signals::derived(look.cell, "server_queue_share")
+        .or_else(|| counted.map(|(waits, running)| waits / (waits + running)))?;
+    if share < WAITING || nobody_is_held(look) || waits_elsewhere(look, share) {
+        return None;
+    }
+    Draft::in_cell(Cause::Queueing, share, look.cell)
+        .because(Known::QueueShare, share)
+        .because(Known::Waiting, waits)
+        .because(Known::Running, running)
+        .refuted_by(Experiment::HigherLimit)
+        .done()
+}
+
+/// Whether requests of an open loop that found nobody else under way wait as long for their first token as all do: whatever the server counts as
+/// its queue, it is not others that they wait for.
+fn is_slow_alone(look: &Look<'_>) -> bool {
+    let alone = look.seen.iter().filter(|s| s.in_flight <= 1.0);
+    let alone: Vec<f64> = alone.filter_map(|s| s.request.ttft).collect();
+    let enough = look.is_open() && alone.len() >= FEWEST;
+    let start = Start::of(look).filter(|start| enough && start.is_late(LATE));
+    start
+        .zip(median(alone))
+        .is_some_and(|(start, alone)| alone * SLOWER >= start.ttft)
 }
 
 /// What the server tells of waiting.
@@ -231,6 +272,13 @@ fn nobody_is_held(look: &Look<'_>) -> bool {
     look.concurrency()
         .zip(most)
         .is_some_and(|(slots, most)| most >= f64::from(slots))
+}
+
+/// Whether the server tells that nobody waits in its queue, or hardly anybody beside what it counts as queue time.
+pub(super) fn nobody_waits(look: &Look<'_>) -> bool {
+    let told = look.cell.phases.as_ref().filter(|p| p.queue_is_told());
+    level(look, Signal::Waiting) == Some(0.0)
+        || told.is_some_and(|told| waits_elsewhere(look, told.queue))
 }
 
 /// Whether far fewer requests wait than a queue of that share of E2E holds in a closed loop (Little's law): then the server counts as its queue
@@ -369,7 +417,7 @@ fn is_prefill(look: &Look<'_>) -> bool {
 /// Prefill, once waiting is excluded or the server counts little of it.
 fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
     let share = start.share() - waited.told.unwrap_or(0.0);
-    if share <= PREFILL || !start.late {
+    if share <= PREFILL || !start.is_late(LATE) {
         return None;
     }
     let per_token = explained_by_length(look).map(|by| by.per_token);

@@ -37,6 +37,7 @@ pub(super) struct Together {
 /// The time in which a prompt was worked on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefill {
+    /// Without those that the server knew, where it tells.
     pub(super) tokens: u64,
     /// All prompts whose first tokens came after it was sent, up to the moment of its own.
     pub(super) meanwhile: Together,
@@ -248,15 +249,15 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
 ) -> Vec<Prefill> {
     // Prompts of about one length, within a factor of √2: octaves of the square.
     let about = |tokens: u64| tokens.saturating_mul(tokens).max(1).ilog2();
+    // What the server knew of a prompt is not worked on.
+    let new = |r: &RequestSample| {
+        let input = u64::from(r.input_tokens.unwrap_or(0));
+        input.saturating_sub(r.cached_tokens.unwrap_or(0).into())
+    };
     let told = || {
         requests().filter_map(|r| {
             let (sent, ttft) = ((r.start - epoch).as_f64(), r.ttft?);
-            Some((
-                u64::from(r.input_tokens.unwrap_or(0)),
-                sent,
-                sent + ttft,
-                ttft,
-            ))
+            Some((new(r), sent, sent + ttft, ttft))
         })
     };
     let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();

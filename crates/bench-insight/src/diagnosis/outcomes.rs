@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, Nanos, Unit};
+use bench_schema::{
+    Cause, CellRecord, Evidence, Experiment, FailureKind, Finding, Known, Metric, Nanos, Stage,
+    Unit,
+};
 
 use super::first_token;
 use super::look::Look;
@@ -124,17 +127,37 @@ fn rate_limited(look: &Look<'_>, refused: usize) -> Option<Finding> {
         .done()
 }
 
-/// `status at headers`, with the HTTP status where there was one.
+/// `reset during the response`, or the HTTP status where that says it.
 fn words(lost: &LostSample) -> String {
-    let what = match lost.how {
-        Lost::Failed(stage, kind) => format!("{kind} at {stage}"),
-        Lost::TimedOut => "timed out".to_owned(),
-        Lost::Truncated => "truncated".to_owned(),
-        Lost::Unsent => "unsent".to_owned(),
-    };
-    match lost.status.filter(|status| *status >= 400) {
-        Some(status) => format!("{what}, HTTP {status}"),
-        None => what,
+    let status = lost.status.filter(|status| *status >= 400);
+    match (lost.how, status) {
+        (Lost::Failed(_, FailureKind::Status), Some(status)) => format!("with HTTP {status}"),
+        (Lost::Failed(stage, kind), _) => failed(stage, kind),
+        (Lost::TimedOut, _) => "timed out".to_owned(),
+        (Lost::Truncated, _) => "truncated".to_owned(),
+        (Lost::Unsent, _) => "unsent".to_owned(),
+    }
+}
+
+fn failed(stage: Stage, kind: FailureKind) -> String {
+    if kind == FailureKind::Status {
+        return "with an HTTP error".to_owned();
+    }
+    let what = kind.as_str().replace('_', " ");
+    format!("{what} {}", when(stage))
+}
+
+fn when(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Resolve => "at the look-up of its name",
+        Stage::Connect => "at the connection",
+        Stage::Tls => "in the TLS handshake",
+        Stage::Send => "while it was sent",
+        Stage::Headers => "before the response",
+        Stage::FirstToken => "before the first token",
+        Stage::Stream => "during the response",
+        Stage::Tail => "after the last token",
+        Stage::Whole => "as a whole",
     }
 }
 
@@ -184,10 +207,12 @@ fn of_counts(cell: &CellRecord) -> Option<Finding> {
     let share = share(cell, lost)?;
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (stage, kind, n) in &counts.failures {
-        *kinds.entry(format!("{kind} at {stage}")).or_default() += n;
+        *kinds.entry(failed(*stage, *kind)).or_default() += n;
     }
     for (stage, n) in &counts.timeouts {
-        *kinds.entry(format!("timed out at {stage}")).or_default() += n;
+        *kinds
+            .entry(format!("timed out {}", when(*stage)))
+            .or_default() += n;
     }
     if counts.truncated > 0 {
         kinds.insert("truncated".to_owned(), counts.truncated);

@@ -161,13 +161,34 @@ fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Whether the time per token moved too. In an open loop times move with the queue as well; in a closed loop there is none that could.
+/// Whether the time per token moved too. In an open loop times move with the queue as well; in a closed loop there is none that could. A server that
+/// is slower has as many more in flight as it is slower; where they are far more, a queue fills its batch, and that makes tokens a little slower.
 fn of_the_server(look: &Look<'_>) -> bool {
+    /// Where tokens are slower by this much it is the server, however many are in flight.
+    const MUCH: f64 = 1.5;
     let gaps = per_token(look);
     if !look.is_open() || gaps.len() * 2 < look.seen.len() {
         return true;
     }
-    !levels::of(&gaps).is_empty()
+    let moved = levels::of(&gaps);
+    let by_mean = |a: &&Level, b: &&Level| a.mean.total_cmp(&b.mean);
+    let ends = moved
+        .iter()
+        .min_by(by_mean)
+        .zip(moved.iter().max_by(by_mean));
+    ends.is_some_and(|(quick, slow)| {
+        let at = |level: &Level| {
+            let own = look
+                .seen
+                .iter()
+                .filter(|s| (level.from..=level.to).contains(&s.sent));
+            median(own.map(|s| s.in_flight).collect())
+        };
+        let more = at(slow)
+            .zip(at(quick))
+            .map_or(1.0, |(slow, quick)| slow / quick);
+        slow.mean >= MUCH * quick.mean || more < 2.0
+    })
 }
 
 /// The first requests, where all of them are slower than nearly all others.
@@ -286,6 +307,8 @@ fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
 
 /// Multiple of the mean gap from which on it is a stall.
 const STANDS_OUT: f64 = 2.5;
+/// Up to this multiple of the shortest stalls are about as long each time.
+const ALIKE: f64 = 1.5;
 /// Share of the time over which stalls that come again and again are spread.
 const MOST: f64 = 0.4;
 
@@ -332,14 +355,20 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     } else {
         Experiment::AgainWithLog
     };
+    // The next token would have come a gap later all the same.
+    let beyond = |length: f64| length - gap(look.cell).unwrap_or(0.0);
+    let shortest = unexplained.iter().map(|s| s.length).fold(longest, f64::min);
+    let alike = longest <= ALIKE * shortest;
+    let ends = match period {
+        Some(_) if alike => [Some(length), None],
+        Some(_) => [Some(shortest), Some(longest)],
+        None => [Some(longest), None],
+    };
     Draft::in_cell(cause, cost, look.cell)
         .because(Known::Stalls, several(unexplained.len()))
         .because(Known::StallPeriod, period)
-        // The next token would have come a gap later all the same.
-        .because(
-            Known::StallLength,
-            if period.is_some() { length } else { longest } - gap(look.cell).unwrap_or(0.0),
-        )
+        .because(Known::StallLength, ends[0].map(beyond))
+        .because(Known::StallLength, ends[1].map(beyond))
         .because(Known::At, first.from)
         .because(Known::InFlight, first.streams)
         .rules_out(
@@ -394,8 +423,12 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let n = all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
-    let is_one =
-        |stall: &Standstill| stall.length >= STANDS_OUT * usual && !prefills.explains(stall);
+    let resumed = resumed(look);
+    let is_one = |stall: &Standstill| {
+        let prompts =
+            prefills.explains(stall) || resumed.iter().any(|by| by.explains(stall, usual));
+        stall.length >= STANDS_OUT * usual && !prompts
+    };
     let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
     // A job takes about as long each time: what is much shorter or longer is something else, and hides no period. Neither does what differs less where
     // the rest differs hardly at all.
@@ -411,6 +444,25 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
         lasted.then_some((alike, Some(period)))
     });
     found.unwrap_or((rest, None))
+}
+
+/// An answer that stood still by itself and went on: `(when it did, for how long it had stood)`.
+struct Resumed(f64, f64);
+
+impl Resumed {
+    /// Whether all others stood still because a server that had thrown it out took it up again: it stood for much longer and went on as they did. All
+    /// that it had, prompt and answer, is worked on like a prompt then.
+    fn explains(&self, stall: &Standstill, usual: f64) -> bool {
+        const LONGER: f64 = 2.0;
+        let Self(to, stood) = *self;
+        stood >= LONGER * stall.length && (to - stall.from - stall.length).abs() <= 0.5 * usual
+    }
+}
+
+fn resumed(look: &Look<'_>) -> Vec<Resumed> {
+    let all = look.seen.iter().flat_map(|s| &s.request.stalls);
+    all.map(|(at, length)| Resumed(look.ns(*at) + length, *length))
+        .collect()
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.

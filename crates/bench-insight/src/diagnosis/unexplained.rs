@@ -6,6 +6,7 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 use super::look::{Look, Seen, UnderWay, median, quantile};
 use super::{first_token, over_time};
 use crate::draft::{Draft, of_cell};
+use crate::signals::Signal;
 use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
@@ -194,9 +195,18 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
-/// First tokens of a part of the requests that take far longer than the quick quarter's, though whole answers differ too little to tell.
-fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
-    /// Over the quick quarter of as long prompts; and the parts of the requests between which it is a kind of its own.
+/// First tokens that take far longer than the quick quarter's of as long prompts.
+pub(super) struct Late {
+    /// Of the requests.
+    pub(super) share: f64,
+    ratio: f64,
+    /// Of the users' time, what is beyond the quick quarter's.
+    cost: f64,
+}
+
+/// Those of a part of the requests: few are chance, and most are no kind of their own.
+pub(super) fn late(look: &Look<'_>) -> Option<Late> {
+    /// Over the quick quarter.
     const LATE: f64 = 3.0;
     const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
     let prefills = look.prefills();
@@ -210,17 +220,21 @@ fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
     let beyond = pairs
         .iter()
         .map(|(ttft, quick)| (ttft - ALIKE * quick).max(0.0));
-    let taken = look.taken();
-    let cost = beyond.sum::<f64>() / taken;
-    let share = late.len() as f64 / pairs.len().max(1) as f64;
+    let found = Late {
+        share: late.len() as f64 / pairs.len().max(1) as f64,
+        cost: beyond.sum::<f64>() / look.taken(),
+        ratio: median(late)?,
+    };
+    (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
+}
+
+/// The same as a finding, though whole answers differ too little to tell.
+fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
     // Arrivals by chance wait for each other.
-    if look.is_open() || look.seen.len() < FEWEST || cost < COSTS || !PART.contains(&share) {
-        return None;
-    }
-    let ratio = median(late)?;
-    Draft::in_cell(Cause::SlowRequests, cost, look.cell)
-        .because(Known::LateShare, share)
-        .because(Known::SlowRatio, ratio)
+    let late = late(look).filter(|late| !look.is_open() && late.cost >= COSTS)?;
+    Draft::in_cell(Cause::SlowRequests, late.cost, look.cell)
+        .because(Known::LateShare, late.share)
+        .because(Known::SlowRatio, late.ratio)
         .because(Known::SlowBeforeFirst, 1.0)
         .refuted_by(Experiment::WithServerMetrics)
         .done()
@@ -368,12 +382,17 @@ impl Interrupted {
             .because(Known::StallLength, length)
             .because(Known::PauseShare, self.cost)
             .because(Known::Itl, usual)
+            .because(
+                Known::KvCachePeak,
+                Signal::KvCache.of(look.cell).map(|cache| cache.peak),
+            )
             .refuted_by(Experiment::WithServerMetrics)
             .done()
     }
 }
 
-fn pauses(look: &Look<'_>) -> Option<Finding> {
+/// Answers that stand still, by themselves or beside others' prompts.
+pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
     let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
     if let Some(interrupted) = Interrupted::of(look) {
         return interrupted.finding(look, usual);
