@@ -236,12 +236,9 @@ fn queue_of_whole_answers(look: &Look<'_>) -> Option<Finding> {
 /// Whether requests of an open loop that found nobody else under way wait as long for their first token as all do: whatever the server counts as
 /// its queue, it is not others that they wait for.
 fn is_slow_alone(look: &Look<'_>) -> bool {
-    let alone = look.seen.iter().filter(|s| s.in_flight <= 1.0);
-    let alone: Vec<f64> = alone.filter_map(|s| s.request.ttft).collect();
-    let enough = look.is_open() && alone.len() >= FEWEST;
-    let start = Start::of(look).filter(|start| enough && start.is_late(LATE));
+    let start = Start::of(look).filter(|start| look.is_open() && start.is_late(LATE));
     start
-        .zip(median(alone))
+        .zip(look.ttft_alone())
         .is_some_and(|(start, alone)| alone * SLOWER >= start.ttft)
 }
 

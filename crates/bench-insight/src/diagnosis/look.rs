@@ -188,6 +188,14 @@ impl<'a> Look<'a> {
         mean(self.prefills().iter().map(|prefill| prefill.quick))
     }
 
+    /// Median TTFT of the requests that found nobody else under way, where they are a few.
+    pub(super) fn ttft_alone(&self) -> Option<f64> {
+        const FEWEST: usize = 5;
+        let alone = self.seen.iter().filter(|s| s.in_flight <= 1.0);
+        let ttft: Vec<f64> = alone.filter_map(|s| s.request.ttft).collect();
+        median(ttft.clone()).filter(|_| ttft.len() >= FEWEST)
+    }
+
     /// When any prompt was worked on.
     pub(super) fn prefilling(&self) -> &Cover {
         let spans = || self.prefills().iter().map(|p| (p.from, p.to));
