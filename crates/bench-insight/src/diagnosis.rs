@@ -24,7 +24,7 @@ use crate::view;
 use levels::Rhythm;
 pub(crate) use load::gap;
 use look::Look;
-pub(crate) use look::{Cover, median, prompts_in_progress};
+pub(crate) use look::{Cover, median, prompts_in_progress, quantile};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
 

@@ -2,7 +2,7 @@
 
 use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
-use crate::diagnosis::{Cover, median};
+use crate::diagnosis::{Cover, median, quantile};
 use crate::facts::{Outage, Stall};
 use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
@@ -127,9 +127,51 @@ pub(crate) fn standstills<'a>(
         }
     }
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
-    stretches(edges, |streams, at_rest| {
+    let goes_on = edges.iter().filter(|edge| edge.2 < 0.0).map(|edge| edge.0);
+    let goes_on: Vec<f64> = goes_on.collect();
+    let found = stretches(edges, |streams, at_rest| {
         (at_rest >= 1.0 && at_rest >= part * streams).then_some(at_rest)
-    })
+    });
+    let pieces = |all: Standstill| without_tokens(all, &goes_on, (1.0 - part) * all.streams);
+    found.into_iter().flat_map(pieces).collect()
+}
+
+/// The pieces of a stretch between which more than a few streams got a token: each stood still again at once, and all together they did not.
+fn without_tokens(all: Standstill, goes_on: &[f64], few: f64) -> Vec<Standstill> {
+    let to = all.from + all.length;
+    let begun = goes_on.partition_point(|at| *at <= all.from);
+    let ended = goes_on.partition_point(|at| *at < to);
+    let within = goes_on.get(begun..ended).unwrap_or_default();
+    if within.len() as f64 <= few {
+        return vec![all];
+    }
+    let starts = std::iter::once(all.from).chain(within.iter().copied());
+    let ends = within.iter().copied().chain([to]);
+    let piece = |(from, to): (f64, f64)| Standstill {
+        from,
+        length: to - from,
+        ..all
+    };
+    starts.zip(ends).map(piece).collect()
+}
+
+/// TTFT of the requests that found nobody else under way, where they are a few.
+pub(crate) fn ttft_alone<'a>(
+    requests: impl Iterator<Item = &'a RequestSample>,
+) -> Option<Vec<f64>> {
+    const FEWEST: usize = 5;
+    let mut spans: Vec<(Stamp, Stamp, Option<f64>)> =
+        requests.map(|r| (r.start, r.end, r.ttft)).collect();
+    spans.sort_by_key(|span| span.0);
+    let mut busy = None;
+    let mut alone = Vec::new();
+    for (start, end, ttft) in spans {
+        if busy.is_none_or(|busy| busy <= start) {
+            alone.extend(ttft);
+        }
+        busy = busy.max(Some(end));
+    }
+    (alone.len() >= FEWEST).then_some(alone)
 }
 
 /// Share of the time in which all stalls of a slow start lie.
@@ -151,6 +193,9 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let Some(usual) = median(requests().filter_map(|request| request.ttft).collect()) else {
         return Vec::new();
     };
+    // Who comes to a server that does nothing may have to wake it, and others wait with them.
+    let alone = ttft_alone(requests()).and_then(|alone| quantile(alone, 0.75));
+    let usual = alone.map_or(usual, |alone| alone.max(usual));
     let (share, times, least) = LONG_SILENCE;
     let least = (share * whole).max(times * usual).max(least);
     let mut long = all_wait(requests(), epoch);
@@ -226,3 +271,7 @@ pub(crate) fn stretches(
     }
     found
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/outages.rs"]
+mod tests;

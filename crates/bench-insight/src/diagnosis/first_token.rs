@@ -7,6 +7,7 @@ use super::look::{Cover, Line, Look, Prefill, mean, median};
 use super::quiet::Quiet;
 use super::unexplained;
 use crate::draft::Draft;
+use crate::outages::ttft_alone;
 use crate::samples::RequestSample;
 use crate::signals::Signal;
 use crate::view;
@@ -237,8 +238,9 @@ fn queue_of_whole_answers(look: &Look<'_>) -> Option<Finding> {
 /// its queue, it is not others that they wait for.
 fn is_slow_alone(look: &Look<'_>) -> bool {
     let start = Start::of(look).filter(|start| look.is_open() && start.is_late(LATE));
+    let alone = ttft_alone(look.seen.iter().map(|seen| seen.request));
     start
-        .zip(look.ttft_alone())
+        .zip(alone.and_then(|alone| mean(alone.into_iter())))
         .is_some_and(|(start, alone)| alone * SLOWER >= start.ttft)
 }
 

@@ -188,14 +188,6 @@ impl<'a> Look<'a> {
         mean(self.prefills().iter().map(|prefill| prefill.quick))
     }
 
-    /// Median TTFT of the requests that found nobody else under way, where they are a few.
-    pub(super) fn ttft_alone(&self) -> Option<f64> {
-        const FEWEST: usize = 5;
-        let alone = self.seen.iter().filter(|s| s.in_flight <= 1.0);
-        let ttft: Vec<f64> = alone.filter_map(|s| s.request.ttft).collect();
-        median(ttft.clone()).filter(|_| ttft.len() >= FEWEST)
-    }
-
     /// When any prompt was worked on.
     pub(super) fn prefilling(&self) -> &Cover {
         let spans = || self.prefills().iter().map(|p| (p.from, p.to));
@@ -440,7 +432,7 @@ pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
 }
 
 /// An order statistic near a quantile.
-pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
+pub(crate) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     let wanted = q * last as f64;

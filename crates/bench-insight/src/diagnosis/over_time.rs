@@ -423,10 +423,11 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let n = all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
-    let rests = rests(look);
+    let resumed = resumed(look);
     let is_one = |stall: &Standstill| {
-        let own = prefills.explains(stall) || is_of_single_answers(&rests, stall, usual);
-        stall.length >= STANDS_OUT * usual && !own
+        let prompts =
+            prefills.explains(stall) || resumed.iter().any(|by| by.explains(stall, usual));
+        stall.length >= STANDS_OUT * usual && !prompts
     };
     let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
     // A job takes about as long each time: what is much shorter or longer is something else, and hides no period. Neither does what differs less where
@@ -445,35 +446,23 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     found.unwrap_or((rest, None))
 }
 
-/// When an answer stood still: `(from, to)`.
-struct Rest(f64, f64);
+/// An answer that stood still by itself and went on: `(when it did, for how long it had stood)`.
+struct Resumed(f64, f64);
 
-impl Rest {
-    /// Whether it began before all stood still.
-    fn is_before(&self, all: &Standstill, usual: f64) -> bool {
-        self.0 < all.from - 2.0 * usual && self.1 >= all.from + all.length - 0.5 * usual
-    }
-
-    /// Whether a server that had thrown the answer out took it up again while all stood still: it had stood for much longer and went on as they did.
-    /// All that it had, prompt and answer, is worked on like a prompt then.
-    fn ends(&self, all: &Standstill, usual: f64) -> bool {
+impl Resumed {
+    /// Whether all others stood still because a server that had thrown it out took it up again: it stood for much longer and went on as they did. All
+    /// that it had, prompt and answer, is worked on like a prompt then.
+    fn explains(&self, all: &Standstill, usual: f64) -> bool {
         const LONGER: f64 = 2.0;
-        let late = self.1 - all.from - all.length;
-        self.1 - self.0 >= LONGER * all.length && late.abs() <= 0.5 * usual
+        let Self(to, stood) = *self;
+        stood >= LONGER * all.length && (to - all.from - all.length).abs() <= 0.5 * usual
     }
 }
 
-/// When each answer stood still.
-fn rests(look: &Look<'_>) -> Vec<Rest> {
+fn resumed(look: &Look<'_>) -> Vec<Resumed> {
     let all = look.seen.iter().flat_map(|s| &s.request.stalls);
-    all.map(|(at, length)| Rest(look.ns(*at), look.ns(*at) + length))
+    all.map(|(at, length)| Resumed(look.ns(*at) + length, *length))
         .collect()
-}
-
-/// Whether answers were at rest for reasons of their own: half of them had stood still before the others did, or one goes on again.
-fn is_of_single_answers(rests: &[Rest], all: &Standstill, usual: f64) -> bool {
-    let before = rests.iter().filter(|rest| rest.is_before(all, usual));
-    2.0 * before.count() as f64 >= all.streams || rests.iter().any(|rest| rest.ends(all, usual))
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.

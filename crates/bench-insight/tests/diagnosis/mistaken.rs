@@ -74,25 +74,6 @@ fn what_requests_without_company_wait_for_is_no_queue() {
 }
 
 #[test]
-fn answers_that_are_thrown_out_one_by_one_are_no_common_stop() {
-    for seed in 1..=3 {
-        let server = Server {
-            evicts: Some(1),
-            ..Server::default()
-        };
-        let cells = [cell(
-            Asks::Closed(4),
-            |_, draw| (100, draw.whole(40.0, 90.0)),
-            server,
-        )];
-        let (run, samples) = run(&cells, false, seed);
-        let found = found(&run, &samples);
-        assert!(!found.contains(&Cause::Frozen), "{found:?}");
-        assert!(!found.contains(&Cause::PeriodicStall), "{found:?}");
-    }
-}
-
-#[test]
 fn a_queue_is_told_of_answers_that_come_whole() {
     let server = Server {
         at_once: true,

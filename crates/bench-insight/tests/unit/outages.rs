@@ -1,0 +1,58 @@
+use super::*;
+
+const MS: f64 = 1e6;
+
+fn at(ms: f64) -> Stamp {
+    Stamp::EPOCH + Nanos::from_f64(ms * MS)
+}
+
+/// An answer of 2 s whose tokens stood still then, for so long.
+fn answer(stalls: &[(f64, f64)]) -> RequestSample {
+    RequestSample {
+        end: at(2000.0),
+        ttft: Some(10.0 * MS),
+        stalls: stalls
+            .iter()
+            .map(|(from, ms)| (at(*from), ms * MS))
+            .collect(),
+        ..RequestSample::default()
+    }
+}
+
+fn longest(answers: &[RequestSample]) -> f64 {
+    let found = standstills(answers.iter(), Stamp::EPOCH, 0.9);
+    found.iter().map(|all| all.length / MS).fold(0.0, f64::max)
+}
+
+#[test]
+fn long_steps_with_tokens_between_them_are_no_common_stop() {
+    // each gets its token a little after the one before
+    let steps = |i: u32| {
+        let late = 0.01 * f64::from(i);
+        let step = |k: u32| (500.0 + 80.0 * f64::from(k) + late, 80.0);
+        answer(&(0..4).map(step).collect::<Vec<_>>())
+    };
+    let answers: Vec<RequestSample> = (0..12).map(steps).collect();
+    assert!((79.0..81.0).contains(&longest(&answers)));
+    let stop = |i: u32| answer(&[(500.0 + 0.01 * f64::from(i), 320.0)]);
+    let answers: Vec<RequestSample> = (0..12).map(stop).collect();
+    assert!((319.0..321.0).contains(&longest(&answers)));
+}
+
+#[test]
+fn requests_that_find_nobody_else_are_told_from_those_that_wait_beside_them() {
+    let request = |start: f64, end: f64, ttft: f64| RequestSample {
+        start: at(start),
+        end: at(end),
+        ttft: Some(ttft),
+        ..RequestSample::default()
+    };
+    let mut all: Vec<RequestSample> = Vec::new();
+    for i in 0..5 {
+        let from = 1000.0 * f64::from(i);
+        all.push(request(from, from + 500.0, 1.0));
+        all.push(request(from + 100.0, from + 600.0, 2.0));
+    }
+    assert_eq!(ttft_alone(all.iter()), Some(vec![1.0; 5]));
+    assert_eq!(ttft_alone(all.iter().take(8)), None);
+}
