@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     if let Some(beside) = beside(&arguments.from, &base)? {
         beside.name(&mut found);
     }
-    let mut gates = match bench_insight::gate(&found, &arguments.max_regression) {
+    let gates = match bench_insight::gate(&found, &arguments.max_regression) {
         // What is missing for want of a run that can be compared is no fault of the rule.
         Err(InsightError::NotCompared { rule, problem }) => {
             found.incomparable.push(format!("{rule}: {problem}"));
@@ -55,10 +55,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         ));
     }
     let refused = &found.incomparable;
-    if !refused.is_empty() {
-        let all = gates.iter_mut();
-        all.for_each(|gate| gate.verdict = GateVerdict::NotJudged);
-    }
+    let gates = unless_refused(gates, refused);
     let (verdict, code) = verdict(&gates, refused, arguments.strict);
     let output = match arguments.output {
         Output::Json => json(&Answer {
@@ -94,6 +91,14 @@ fn check(lists: &[String]) -> Result<(), CommandError> {
         RegressionRule::parse(rule)?;
     }
     Ok(())
+}
+
+/// Gates on runs that cannot be compared are not judged.
+fn unless_refused(mut gates: Vec<GateOutcome>, refused: &[String]) -> Vec<GateOutcome> {
+    for gate in gates.iter_mut().filter(|_| !refused.is_empty()) {
+        gate.verdict = GateVerdict::NotJudged;
+    }
+    gates
 }
 
 /// What cannot be compared outranks everything: a gate on it says nothing. What nobody can tell is no pass.

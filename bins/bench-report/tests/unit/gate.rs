@@ -20,7 +20,7 @@ fn a_missed_gate_is_4_unless_the_runs_cannot_be_compared_which_is_3() {
     let regressed = gates(&[GateVerdict::Passed, GateVerdict::Regressed]);
     assert_eq!(verdict(&regressed, &[], false).1, 4);
     assert_eq!(verdict(&regressed, &["why".to_owned()], false).1, 3);
-    let refused = gates(&[GateVerdict::NotJudged]);
+    let refused = unless_refused(gates(&[GateVerdict::Passed]), &["why".to_owned()]);
     let told = lines("refused", &refused, true);
     assert!(told.contains("  not judged   c1 e2e.p95: "), "{told}");
     assert!(!told.contains("passed"), "{told}");

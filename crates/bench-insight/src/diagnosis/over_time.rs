@@ -350,11 +350,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     {
         return None;
     }
-    let experiment = if period.is_some() {
-        Experiment::Longer
-    } else {
-        Experiment::AgainWithLog
-    };
+    let experiment = period.map_or(Experiment::AgainWithLog, |_| Experiment::Longer);
     // The next token would have come a gap later all the same.
     let beyond = |length: f64| length - gap(look.cell).unwrap_or(0.0);
     let shortest = unexplained.iter().map(|s| s.length).fold(longest, f64::min);
