@@ -378,9 +378,8 @@ impl Target {
             text::span(interval.low, interval.high, text::percent),
             text::percent(objective.slo.q),
         );
-        let n = match line.measured?.known {
-            Known::Estimate { n, .. } => n,
-            _ => return Some(straddles),
+        let Known::Estimate { n, .. } = line.measured?.known else {
+            return Some(straddles);
         };
         Some(match crate::times_to_decide(objective) {
             Some(times) => format!("{straddles}; {}", self.quantity.would_decide(n, times)),
