@@ -19,7 +19,7 @@ fn programs() -> Result<Programs> {
     for name in ["bench-engine", "bench-throughput"] {
         if !folder.join(name).exists() {
             let built = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--bin", name])
+                .args(["build", "--quiet", "--workspace", "--bin", name])
                 .status()?;
             assert!(built.success(), "{name} could not be built");
         }
