@@ -571,20 +571,17 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
 }
 
 /// What waits on a connection that several exchanges share is of several answers, and each needs its own stamp: a read takes one event or
-/// one TLS record. Where there is no end of either, nobody knows what ends with the read.
+/// one TLS record, or a part of one that is longer than the look. Where there is no end of either, nobody knows what ends with the read.
 fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
     let mut bytes = [0; LOOK];
     let read = log.bytes_read.get();
     let rest = usize::try_from(log.record_end.get().saturating_sub(read)).unwrap_or(usize::MAX);
     let found = peek(fd, &mut bytes, |bytes| {
-        let end = if rest > 0 {
-            Some(rest)
-        } else {
-            end_of_first(bytes)
-        };
+        let end = Some(rest).filter(|rest| *rest > 0);
+        let end = end.or_else(|| next_end(bytes))?;
         Some((end, bytes.len()))
     });
-    let Some((Some(end), waiting)) = found else {
+    let Some((end, waiting)) = found else {
         return Look::default();
     };
     log.record_end.set(read.saturating_add(end as u64));
@@ -593,6 +590,22 @@ fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
         is_last: end >= waiting && waiting < LOOK,
         segment: None,
     }
+}
+
+/// Where the first event or record ends, or how much of it may be read without its end: not the first half of an empty line, since the other
+/// half would not be known for one.
+fn next_end(bytes: &[u8]) -> Option<usize> {
+    let half_a_line = match bytes {
+        [b'\n', ..] => Some(1),
+        [b'\r', b'\n', ..] => Some(2),
+        _ => None,
+    };
+    let within = || {
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let last = bytes.iter().rposition(|byte| !is_end(byte))?;
+        (bytes.len() == LOOK).then_some(last + 1)
+    };
+    half_a_line.or_else(|| end_of_first(bytes)).or_else(within)
 }
 
 fn peek<T>(

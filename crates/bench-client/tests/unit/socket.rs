@@ -128,6 +128,31 @@ async fn events_of_a_shared_connection_have_their_own_stamps_or_are_known_to_be_
     assert!(own > 0, "{own} exact, {bounded} bounded");
 }
 
+#[test]
+fn a_long_event_is_read_in_parts_of_which_none_ends_within_an_empty_line() {
+    let event = |content: usize| format!("data: {}\n\n", "x".repeat(content)).into_bytes();
+    for content in [10, LOOK - 20, LOOK - 9, LOOK - 8, LOOK - 7, LOOK, 3 * LOOK] {
+        let one = event(content);
+        let two = [one.clone(), event(5)].concat();
+        let (mut at, mut ends) = (0, 0);
+        while at < two.len() {
+            let waiting = &two[at..two.len().min(at + LOOK)];
+            let end = next_end(waiting).unwrap_or(waiting.len());
+            assert!(end > 0);
+            // a part holds the end of no more than one event, and then ends with it
+            assert!(
+                at + end <= one.len() || at >= one.len(),
+                "{content}: {at} + {end}"
+            );
+            at += end;
+            ends += usize::from(at == one.len() || at == two.len());
+        }
+        assert_eq!(ends, 2, "{content}");
+    }
+    assert_eq!(next_end(b"\ndata: 1\n\n"), Some(1));
+    assert_eq!(next_end(b"data: half of"), None);
+}
+
 /// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
 #[tokio::test]
 async fn events_that_one_segment_brought_have_its_stamp() {
