@@ -369,8 +369,8 @@ pub(crate) const FARED: &[&str] = &[
     "shard_lost",
     "shards_apart",
 ];
-/// The same, with what was found wrong with the journals when they were read.
-pub(crate) const TOLD: &[&str] = &[FARED[0], FARED[1], FARED[2], FARED[3], DAMAGED, UNLISTED];
+/// What was found wrong with the journals when they were read.
+pub(crate) const FOUND: &[&str] = &[DAMAGED, UNLISTED];
 
 /// What a run says against itself by these codes: concluding its records anew would leave it out.
 pub(crate) fn told(run: &RunRecord, codes: &[&str]) -> Vec<TrustReason> {

@@ -179,7 +179,7 @@ fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
     let mut told: Vec<TrustReason> = Vec::new();
     let mut named = Vec::new();
     for run in shards.iter().map(|shard| &shard.record) {
-        for reason in journal::told(run, journal::TOLD) {
+        for reason in journal::told(run, &[journal::FARED, journal::FOUND].concat()) {
             if told.contains(&reason) {
                 continue;
             }

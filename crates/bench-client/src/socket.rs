@@ -565,7 +565,7 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
         return Look { segment, ..nothing };
     }
     let unusual = piecewise && log.is_unusual(queued);
-    let piece = unusual.then(|| peek(fd, &mut [0; LOOK], end_of_first));
+    let piece = unusual.then(|| peek(fd, end_of_first));
     let piece = piece.flatten().filter(|piece| *piece < queued);
     Look { piece, ..nothing }
 }
@@ -573,10 +573,9 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
 /// What waits on a connection that several exchanges share is of several answers, and each needs its own stamp: a read takes one event or
 /// one TLS record, or a part of one that is longer than the look. Where there is no end of either, nobody knows what ends with the read.
 fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
-    let mut bytes = [0; LOOK];
     let read = log.bytes_read.get();
     let rest = usize::try_from(log.record_end.get().saturating_sub(read)).unwrap_or(usize::MAX);
-    let found = peek(fd, &mut bytes, |bytes| {
+    let found = peek(fd, |bytes| {
         let end = Some(rest).filter(|rest| *rest > 0);
         let end = end.or_else(|| next_end(bytes))?;
         Some((end, bytes.len()))
@@ -608,13 +607,11 @@ fn next_end(bytes: &[u8]) -> Option<usize> {
     half_a_line.or_else(|| end_of_first(bytes)).or_else(within)
 }
 
-fn peek<T>(
-    fd: BorrowedFd<'_>,
-    room: &mut [u8; LOOK],
-    find: impl FnOnce(&[u8]) -> Option<T>,
-) -> Option<T> {
+/// What is to be found in the first bytes that wait, where any do.
+fn peek<T>(fd: BorrowedFd<'_>, find: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let mut room = [0_u8; LOOK];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let (read, _) = rustix::net::recv(fd, &mut *room, flags).ok()?;
+    let (read, _) = rustix::net::recv(fd, &mut room, flags).ok()?;
     find(room.get(..read).filter(|bytes| !bytes.is_empty())?)
 }
 
@@ -682,4 +679,4 @@ pub struct ReadMark {
 
 #[cfg(all(test, target_os = "linux"))]
 #[path = "../tests/unit/socket.rs"]
-mod tests;
+pub(crate) mod tests;

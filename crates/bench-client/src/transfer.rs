@@ -214,17 +214,10 @@ impl Wire {
             Stream::Tls(tls) => {
                 // Its `poll_read` would read on from the socket while there is room.
                 let mut tls = Pin::new(tls);
-                let read = ready!(tls.as_mut().poll_fill_buf(cx));
-                let read = read.map(|plain| {
-                    let len = plain.len().min(room.len());
-                    let (to, from) = (room.get_mut(..len), plain.get(..len));
-                    to.zip(from).map_or(0, |(to, from)| {
-                        to.copy_from_slice(from);
-                        len
-                    })
-                });
-                tls.consume(read.as_ref().map_or(0, |len| *len));
-                read
+                let plain = ready!(tls.as_mut().poll_fill_buf(cx));
+                plain
+                    .and_then(|mut plain| io::Read::read(&mut plain, room))
+                    .inspect(|len| tls.consume(*len))
             }
             #[cfg(test)]
             Stream::Scripted(script) => ready!(script.poll_recv(cx, room)),

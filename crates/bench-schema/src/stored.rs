@@ -225,12 +225,10 @@ const WHOLE: f64 = 1e7;
 /// A number as it is read again once it was stored: whoever makes another figure of one that is stored makes it of this.
 #[must_use]
 pub fn as_stored(value: f64) -> f64 {
-    let rounded = format!("{value:.6e}").parse().unwrap_or(value);
     if value.abs() >= WHOLE {
-        value.round_ties_even()
-    } else {
-        rounded
+        return value.round_ties_even();
     }
+    format!("{value:.6e}").parse().unwrap_or(value)
 }
 
 /// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction.

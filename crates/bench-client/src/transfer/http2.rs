@@ -228,7 +228,7 @@ impl Wake for WokenAt {
     }
 }
 
-/// The connection's reads when this stream last had nothing to take.
+/// The connection's reads when this stream last had nothing to take, and a moment before any byte of it that came since.
 #[derive(Clone, Copy)]
 struct LastRead {
     reads: u64,
@@ -250,7 +250,6 @@ pub(crate) struct Http2Transfer {
     sent: Arc<Sent>,
     awaiting: Awaiting,
     data: Bytes,
-    begun: Stamp,
     seen: LastRead,
     woken: Arc<WokenAt>,
 }
@@ -265,10 +264,9 @@ impl Http2Transfer {
             sent: Arc::clone(&sent),
         };
         let response = connection.sender.send_request(request.over_http2(outgoing));
-        let begun = shared.log.now();
         let seen = LastRead {
             reads: shared.log.reads(),
-            drained: begun,
+            drained: shared.log.now(),
         };
         let woken = WokenAt {
             reads: shared.log.shared_reads(),
@@ -280,7 +278,6 @@ impl Http2Transfer {
             sent,
             awaiting: Awaiting::Head(Box::pin(response)),
             data: Bytes::new(),
-            begun,
             seen,
             woken: Arc::new(woken),
         }
@@ -293,7 +290,7 @@ impl Http2Transfer {
         if step.is_pending() {
             self.seen = LastRead {
                 reads: self.shared.log.reads(),
-                drained: self.shared.log.drained(),
+                drained: self.seen.drained.max(self.shared.log.drained()),
             };
             self.woken.forget();
         }
@@ -302,15 +299,7 @@ impl Http2Transfer {
 
     /// What hyper has decoded next.
     fn take(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        let mark = || {
-            let mark = self.seen.mark(&self.shared.log, &self.woken);
-            // Others' bytes may have come before it was asked for; its own did not.
-            let earliest = mark.previous_return.max(self.begun).min(mark.arrival);
-            ReadMark {
-                previous_return: earliest,
-                ..mark
-            }
-        };
+        let mark = || self.seen.mark(&self.shared.log, &self.woken);
         let last = loop {
             match &mut self.awaiting {
                 Awaiting::Head(response) => match ready!(response.as_mut().poll(cx)) {
@@ -356,17 +345,21 @@ impl Http2Transfer {
 }
 
 impl LastRead {
-    /// The latest read, if it is the first that woke the stream, or the only one since it last looked; else all of them together.
+    /// The latest read, if it is the first that woke the stream, or the only one since it last looked; else all of them together. Others' bytes may
+    /// have come before this stream looked or was asked for; its own did not.
     fn mark(self, log: &ReadLog, woken: &WokenAt) -> ReadMark {
         let latest = log.mark();
         let reads = log.reads();
-        let alone = woken.first.load(Ordering::Relaxed) == reads;
-        if alone || reads <= self.reads.saturating_add(1) {
-            return latest;
-        }
+        let first = woken.first.load(Ordering::Relaxed) == reads;
+        let alone = first || reads <= self.reads.saturating_add(1);
+        let seen_empty = if alone {
+            latest.previous_return.max(self.drained)
+        } else {
+            self.drained
+        };
         ReadMark {
-            previous_return: self.drained.min(latest.previous_return),
-            merged: true,
+            previous_return: seen_empty.min(latest.arrival),
+            merged: latest.merged || !alone,
             ..latest
         }
     }

@@ -11,6 +11,21 @@ use super::*;
 use crate::Clock;
 use crate::clock::KernelStamps;
 
+/// A socket whose reads have the kernel's stamps, its log, and the peer, whose writes each leave at once.
+#[expect(clippy::unwrap_used, reason = "only tests call it")]
+pub(crate) fn stamped_pair(clock: Clock) -> (Socket, Rc<ReadLog>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    sys::ask_for_stamps(near.as_fd()).unwrap();
+    let far = listener.accept().unwrap().0;
+    far.set_nodelay(true).unwrap();
+    let log = ReadLog::new(Rc::new(KernelStamps::new(clock)));
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    let watched = sys::watch(Arc::new(near.into()), interest).unwrap();
+    (Socket::new(watched, Rc::clone(&log)), log, far)
+}
+
 /// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
 async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<u8>)> {
@@ -26,20 +41,8 @@ async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<
 /// Whatever the kernel puts together: a stamp that is called exact lies within the call that sent its event.
 #[tokio::test]
 async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share_one() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    near.set_nonblocking(true).unwrap();
-    sys::ask_for_stamps(near.as_fd()).unwrap();
-    let mut far = listener.accept().unwrap().0;
-    far.set_nodelay(true).unwrap();
     let clock = Clock::start();
-    let stamps = Rc::new(KernelStamps::new(clock.clone()));
-    let log = ReadLog::new(stamps);
-    let watched = sys::watch(
-        Arc::new(near.into()),
-        Interest::READABLE | Interest::WRITABLE,
-    );
-    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    let (mut socket, log, mut far) = stamped_pair(clock.clone());
     let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
     let slack = Nanos::new(50_000);
     let (mut own, mut shared) = (0, 0);
@@ -83,20 +86,9 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
 /// On a connection that answers share no event may have the stamp of another answer's, whatever the kernel puts together.
 #[tokio::test]
 async fn events_of_a_shared_connection_have_their_own_stamps_or_are_known_to_be_bounded() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    near.set_nonblocking(true).unwrap();
-    sys::ask_for_stamps(near.as_fd()).unwrap();
-    let mut far = listener.accept().unwrap().0;
-    far.set_nodelay(true).unwrap();
     let clock = Clock::start();
-    let log = ReadLog::new(Rc::new(KernelStamps::new(clock.clone())));
+    let (mut socket, log, mut far) = stamped_pair(clock.clone());
     log.share();
-    let watched = sys::watch(
-        Arc::new(near.into()),
-        Interest::READABLE | Interest::WRITABLE,
-    );
-    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
     // a frame's head, and its event
     let frame = b"\x00\x00\x0a\x00\x00\x00\x00\x00\x01data: {}\n\n";
     let slack = Nanos::new(50_000);
@@ -156,18 +148,7 @@ fn a_long_event_is_read_in_parts_of_which_none_ends_within_an_empty_line() {
 /// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
 #[tokio::test]
 async fn events_that_one_segment_brought_have_its_stamp() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    near.set_nonblocking(true).unwrap();
-    sys::ask_for_stamps(near.as_fd()).unwrap();
-    let mut far = listener.accept().unwrap().0;
-    far.set_nodelay(true).unwrap();
-    let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
-    let watched = sys::watch(
-        Arc::new(near.into()),
-        Interest::READABLE | Interest::WRITABLE,
-    );
-    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    let (mut socket, log, mut far) = stamped_pair(Clock::start());
     let mut exact = 0;
     // The kernel begins to stamp a moment after the first socket asks.
     for round in 0..100_000 {

@@ -2,18 +2,14 @@
 
 use std::future::poll_fn;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::sync::{Arc, mpsc};
 
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use tokio::io::Interest;
 use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::Clock;
-use crate::clock::KernelStamps;
-use crate::sys;
+use crate::socket::tests::stamped_pair;
 
 #[expect(clippy::unwrap_used, reason = "only the test calls it")]
 fn papers() -> (rustls::ClientConfig, rustls::ServerConfig) {
@@ -41,12 +37,7 @@ fn papers() -> (rustls::ClientConfig, rustls::ServerConfig) {
 #[tokio::test]
 async fn a_read_through_tls_takes_no_more_than_one_read_of_the_socket() {
     let (client, server) = papers();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    near.set_nonblocking(true).unwrap();
-    sys::ask_for_stamps(near.as_fd()).unwrap();
-    let far = listener.accept().unwrap().0;
-    far.set_nodelay(true).unwrap();
+    let (socket, log, far) = stamped_pair(Clock::start());
     let (go, asked) = mpsc::channel::<()>();
     let (done, written) = tokio::sync::oneshot::channel();
     let writer = std::thread::spawn(move || {
@@ -61,10 +52,6 @@ async fn a_read_through_tls_takes_no_more_than_one_read_of_the_socket() {
         done.send(()).unwrap();
         tls
     });
-    let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
-    let interest = Interest::READABLE | Interest::WRITABLE;
-    let watched = sys::watch(Arc::new(near.into()), interest).unwrap();
-    let socket = Socket::new(watched, Rc::clone(&log));
     let name = ServerName::try_from("localhost").unwrap();
     let tls = TlsConnector::from(Arc::new(client));
     let tls = tls.connect(name, socket).await.unwrap();
