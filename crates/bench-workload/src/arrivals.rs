@@ -37,11 +37,11 @@ enum Gaps {
     Groups { size: u64 },
 }
 
-/// How long a cell lasts, for rates that move over it: by time, or by requests.
+/// How long a cell lasts: by time, or by arrivals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
-    /// Requests of the cell.
-    pub requests: Option<u64>,
+    /// Arrivals of the cell: requests, or conversations where it has such.
+    pub arrivals: Option<u64>,
     /// Time of the cell.
     pub duration: Option<Nanos>,
 }
@@ -50,10 +50,10 @@ impl Arrivals {
     /// The arrivals of this kind at this mean rate per second.
     ///
     /// `rate_per_s` is not used by kinds that carry their own rates. Ramps and steps stretch over the extent's duration;
-    /// without one, over the time in which they give the extent's requests. The times of a trace come with its requests,
+    /// without one, over the time in which they give the extent's arrivals. The times of a trace come with its requests,
     /// not from here.
     ///
-    /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
+    /// A Poisson or gamma process of n arrivals at a steady rate is stretched so that the n-th is due at exactly n / rate: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
     /// distribution and their CoV. One that its duration ends first has rate × duration requests, the last of them due at its end.
     ///
@@ -120,7 +120,7 @@ impl Gaps {
     /// The factor on the gaps that makes the plan's requests as many as its rate asks for.
     fn stretch(&self, rate_per_s: f64, extent: Extent, mut draw: Draw) -> f64 {
         let by_time = extent.duration.map(|end| rate_per_s * end.as_secs_f64());
-        let by_number = extent.requests.map(|n| n as f64);
+        let by_number = extent.arrivals.map(|n| n as f64);
         let (count, area) = match (by_number, by_time) {
             (Some(n), area) if area.is_none_or(|area| n < area) => (n, n),
             // The last request is due as the time ends: a microsecond before, since what is due at its end belongs to it no longer.
@@ -337,7 +337,7 @@ impl RateCurve {
 /// Seconds of an extent at this mean rate.
 fn length(extent: Extent, mean_rate: f64) -> Result<f64, WorkloadError> {
     let by_time = extent.duration.map(Nanos::as_secs_f64);
-    let by_count = extent.requests.map(|n| n as f64 / mean_rate);
+    let by_count = extent.arrivals.map(|n| n as f64 / mean_rate);
     by_time
         .or(by_count)
         .filter(|seconds| seconds.is_finite() && *seconds > 0.0)

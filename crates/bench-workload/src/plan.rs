@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) composer: Composer,
     pub(crate) source: Source,
     pub(crate) arrivals: Option<Arrivals>,
-    /// Units (requests, or conversations) that fit into the duration; absent without arrivals or a duration.
+    /// Units (requests, or conversations) that arrive; absent without arrivals or where they have no end.
     pub(crate) units_in_time: Option<u64>,
 }
 
@@ -48,8 +48,11 @@ impl Plan {
         spec.check()?;
         let composer = Composer::new(&spec, token_counter)?;
         let source = source::open(&spec, &composer)?;
-        let arrivals = arrivals(&spec)?;
-        let units_in_time = arrivals.as_ref().and_then(|all| count(all, &spec));
+        let units = units(&spec, &source, &composer)?;
+        let arrivals = arrivals(&spec, units)?;
+        let units_in_time = arrivals
+            .as_ref()
+            .and_then(|all| count(all, units, spec.duration));
         let inner = Inner {
             spec,
             composer,
@@ -102,6 +105,16 @@ impl IntoIterator for &Plan {
 }
 
 impl Inner {
+    /// The due times of all units; absent in a closed loop, and where only a file knows them or their number.
+    fn due_times(&self) -> Option<Vec<Nanos>> {
+        let all = self
+            .arrivals
+            .as_ref()
+            .filter(|_| !self.source.ends_by_itself());
+        let units = usize::try_from(self.units_in_time?).ok()?;
+        all.map(|all| all.clone().take(units).collect())
+    }
+
     pub(crate) fn requests(&self) -> Option<u64> {
         if self.source.ends_by_itself() {
             return None;
@@ -122,7 +135,29 @@ impl Inner {
     }
 }
 
-fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
+/// The units that make the plan's number of requests; absent where no number ends it.
+fn units(spec: &PlanSpec, source: &Source, with: &Composer) -> Result<Option<u64>, WorkloadError> {
+    let Some(requests) = spec.requests else {
+        return Ok(None);
+    };
+    if let Some(turns) = source.turns_of_every_unit() {
+        let units = requests.div_ceil(u64::from(turns).max(1));
+        return Ok(Some(units.max(spec.fewest_units)));
+    }
+    let mut rows = source.rows(spec)?;
+    let (mut units, mut turns) = (0, 0);
+    while turns < requests {
+        turns += u64::from(match rows.as_mut().map(Rows::next_row).transpose()? {
+            Some(None) => break,
+            Some(Some(row)) => row.turns(),
+            None => source.turns(with, units),
+        });
+        units += 1;
+    }
+    Ok(Some(units.max(spec.fewest_units)))
+}
+
+fn arrivals(spec: &PlanSpec, units: Option<u64>) -> Result<Option<Arrivals>, WorkloadError> {
     let Load::Open {
         rate_per_s,
         arrival,
@@ -135,7 +170,7 @@ fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
         return Ok(None); // the rows of the trace carry their times
     }
     let extent = Extent {
-        requests: spec.requests,
+        arrivals: units,
         duration: spec.duration,
     };
     let draw = Draw::new(spec.seed.stream("arrivals", &spec.shape_key()));
@@ -144,12 +179,10 @@ fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
 }
 
 /// How many of the arrivals fall into the plan; unknown where it has no end.
-fn count(arrivals: &Arrivals, spec: &PlanSpec) -> Option<u64> {
-    if spec.requests.is_none() && spec.duration.is_none() {
-        return None;
-    }
-    let most = usize::try_from(spec.requests.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    let end = spec.duration.unwrap_or(Nanos::MAX);
+fn count(arrivals: &Arrivals, units: Option<u64>, duration: Option<Nanos>) -> Option<u64> {
+    let most = units.or(duration.map(|_| u64::MAX))?;
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let end = duration.unwrap_or(Nanos::MAX);
     let in_time = arrivals.clone().take(most).take_while(|due| *due < end);
     Some(in_time.count() as u64)
 }

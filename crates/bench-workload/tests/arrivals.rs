@@ -85,7 +85,7 @@ proptest! {
         let kind = if gamma { ArrivalKind::Gamma { cov } } else { ArrivalKind::Poisson };
         let duration = Nanos::from_millis(ms);
         let more = more.then_some(10_000);
-        let extent = Extent { requests: more, duration: Some(duration) };
+        let extent = Extent { arrivals: more, duration: Some(duration) };
         let due: Vec<Nanos> = arrivals(&kind, extent, seed).take_while(|at| *at < duration).collect();
         let asked = (RATE * duration.as_secs_f64()).round();
         // Bursty gamma gaps may be shorter than a nanosecond: the plan's end then parts requests that are due at once.
@@ -101,7 +101,7 @@ fn times_of_a_plan_that_ends_by_time_are_uniform_over_it() {
     // Given its number, the times of a Poisson process are independent and uniform.
     let duration = Nanos::from_secs(500);
     let extent = Extent {
-        requests: None,
+        arrivals: None,
         duration: Some(duration),
     };
     let due: Vec<f64> = arrivals(&ArrivalKind::Poisson, extent, 3)
@@ -169,7 +169,7 @@ fn a_ramp_is_a_poisson_process_whose_rate_rises() {
     };
     let extent = Extent {
         duration: Some(Nanos::from_secs(500)),
-        requests: None,
+        arrivals: None,
     };
     let due: Vec<f64> = arrivals(&kind, extent, 3)
         .map(Nanos::as_secs_f64)
@@ -191,7 +191,7 @@ fn steps_give_each_rate_its_share_of_the_time() {
     };
     let extent = Extent {
         duration: Some(Nanos::from_secs(300)),
-        requests: None,
+        arrivals: None,
     };
     let due: Vec<f64> = arrivals(&kind, extent, 4)
         .map(Nanos::as_secs_f64)
@@ -278,7 +278,7 @@ fn any_kind() -> impl Strategy<Value = ArrivalKind> {
 proptest! {
     #[test]
     fn due_times_never_decrease_and_the_same_seed_gives_them_again(kind in any_kind(), seed in any::<u64>()) {
-        let extent = Extent { requests: Some(300), duration: None };
+        let extent = Extent { arrivals: Some(300), duration: None };
         let due: Vec<Nanos> = arrivals(&kind, extent, seed).take(400).collect();
         prop_assert!(due.is_sorted());
         prop_assert!(due.first().is_none_or(|first| *first >= Nanos::ZERO));
@@ -292,7 +292,7 @@ fn a_ramp_is_inverted_exactly() {
     // 0 to 10 per second over 10 s: area(t) = t²/2, so request 8 is due at 4 s, 50 at 10 s, 60 at 11 s
     let extent = Extent {
         duration: Some(Nanos::from_secs(10)),
-        requests: None,
+        arrivals: None,
     };
     let curve = RateCurve::ramp((0.0, 10.0), extent).unwrap();
     for (area, seconds) in [(0.0, 0.0), (8.0, 4.0), (50.0, 10.0), (60.0, 11.0)] {
@@ -305,7 +305,7 @@ fn steps_by_requests_take_the_time_that_gives_these_requests() {
     // 10, 20, 30 per second for 60 requests: 1 s each
     let extent = Extent {
         duration: None,
-        requests: Some(60),
+        arrivals: Some(60),
     };
     let curve = RateCurve::steps(&[10.0, 20.0, 30.0], extent).unwrap();
     for (area, seconds) in [

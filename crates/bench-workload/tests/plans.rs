@@ -38,11 +38,11 @@ const GOLDEN: [(&str, &str); 11] = [
     ("study:gpt2", "68594073d7650eb0"),
     ("spread", "fbd7382fded5ac8d"),
     ("prefix:4:64:8..32:zipf=1", "a1b4f0dbc07cc68c"),
-    ("multiturn:3:40:10", "8e6319844af634eb"),
-    ("multiturn:1..5:40:10:think=0.5", "6d1afda83c071081"),
+    ("multiturn:3:40:10", "f302d98d559735f1"),
+    ("multiturn:1..5:40:10:think=0.5", "e1d932878f98a38d"),
     (
         "sharegpt-turns:../../fixtures/datasets/sharegpt.json",
-        "8bb8c961b1d5cf97",
+        "54e5be0dc4679b07",
     ),
 ];
 
@@ -165,6 +165,37 @@ fn later_turns_wait_for_the_answer_before_and_stay_in_one_shard() -> Result<(), 
         assert_eq!(after.index, planned.index - 1);
         assert_eq!(after.delay, Nanos::from_millis(1_500));
         assert_eq!(planned.due, None);
+    }
+    Ok(())
+}
+
+/// A rate of conversations is scaled to the conversations that the requests make, not to the requests.
+#[test]
+fn conversations_arrive_at_exactly_the_rate_that_was_asked_for() -> Result<(), Problem> {
+    for dataset in [
+        "multiturn:3:40:10",
+        "multiturn:1..5:40:10:think=0.5",
+        "sharegpt-turns:../../fixtures/datasets/sharegpt.json",
+        "random",
+    ] {
+        for seed in 1..6 {
+            let plan = plan(PlanSpec {
+                requests: Some(300),
+                seed: Seed::new(seed),
+                ..spec(dataset)?
+            })?;
+            let due: Vec<Nanos> = all(&plan)?.iter().filter_map(|one| one.due).collect();
+            let last = due.last().ok_or("arrivals")?.as_secs_f64();
+            let rate = due.len() as f64 / last;
+            assert!((rate / 20.0 - 1.0).abs() < 1e-6, "{dataset}: {rate}");
+            let seen = plan.summary(10)?.arrivals.ok_or("arrivals")?;
+            assert_eq!(
+                (seen.count, seen.of_all),
+                (due.len() as u64, true),
+                "{dataset}"
+            );
+            assert_eq!(Some(&seen.last), due.last(), "{dataset}");
+        }
     }
     Ok(())
 }

@@ -104,6 +104,7 @@ fn lines(summary: &PlanSummary) -> impl Iterator<Item = String> {
             .collect();
         (!listed.is_empty()).then(|| format!("{name}: {}", listed.join(", ")))
     };
+    let first = format!("the first {}", counted(summary.looked_at, "request"));
     let arrivals = summary.arrivals.as_ref().map(|a| {
         let rate = a
             .mean_rate_per_s
@@ -111,16 +112,23 @@ fn lines(summary: &PlanSummary) -> impl Iterator<Item = String> {
         let cov = a
             .gap_cov
             .map_or_else(String::new, |cov| format!(", CoV of the gaps {cov:.2}"));
-        format!("due: {} to {}{rate}{cov}", a.first, a.last)
+        let of = if a.of_all {
+            String::new()
+        } else {
+            format!(" (of {first})")
+        };
+        format!("due{of}: {} to {}{rate}{cov}", a.first, a.last)
     });
+    let part = summary.requests != Some(summary.looked_at);
     let facts = [
+        arrivals,
+        part.then(|| format!("of {first}:")),
         length("requested prompts", "tokens", &summary.asked_input),
         length("actual prompts", "tokens", &summary.sent_input),
         length("prompts", "words", &summary.words),
         length("output limit", "tokens", &summary.output),
         shares("use cases", &summary.use_cases),
         shares("categories", &summary.categories),
-        arrivals,
         (summary.skipped_lines > 0).then(|| {
             format!(
                 "{} of the dataset could not be read and were skipped",
@@ -146,7 +154,7 @@ fn time(cell: &Cell, summary: &PlanSummary) -> String {
     let by_plan = summary.arrivals.as_ref().and_then(|due| {
         // beyond what was looked at the mean rate goes on
         let unseen = summary.requests?.saturating_sub(summary.looked_at);
-        let rate = due.mean_rate_per_s.filter(|_| unseen > 0);
+        let rate = due.mean_rate_per_s.filter(|_| !due.of_all);
         let more = rate.map_or(0.0, |rate| unseen as f64 / rate);
         Some(due.last + Nanos::from_secs_f64(more))
     });

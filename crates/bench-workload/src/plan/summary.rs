@@ -69,8 +69,10 @@ pub struct LengthSummary {
 /// Due times in numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrivalSummary {
-    /// Requests with a due time.
+    /// Requests, or conversations, with a due time.
     pub count: u64,
+    /// Whether they are all of the plan; else those of the requests that were looked at.
+    pub of_all: bool,
     /// The first due time.
     pub first: Nanos,
     /// The last due time.
@@ -107,7 +109,13 @@ pub(super) fn summarise(
     summary.sent_input = lengths(seen.sent);
     summary.words = lengths(seen.words);
     summary.output = lengths(seen.output);
-    summary.arrivals = arrivals(&seen.due);
+    // Times are cheap, requests are not: all of the times are looked at where they do not come with the rows of a file.
+    let all = plan.inner.due_times().map(|all| (all, true));
+    let (due, of_all) = all.unwrap_or_else(|| {
+        let whole = summary.requests == Some(summary.looked_at);
+        (seen.due, whole)
+    });
+    summary.arrivals = arrivals(&due, of_all);
     Ok(summary)
 }
 
@@ -186,7 +194,7 @@ fn quantile(sorted: &[u64], q: f64) -> f64 {
     below + (above - below) * (at - low)
 }
 
-fn arrivals(due: &[Nanos]) -> Option<ArrivalSummary> {
+fn arrivals(due: &[Nanos], of_all: bool) -> Option<ArrivalSummary> {
     let (first, last) = (*due.first()?, *due.last()?);
     let gaps: Vec<f64> = due
         .windows(2)
@@ -199,6 +207,7 @@ fn arrivals(due: &[Nanos]) -> Option<ArrivalSummary> {
     let span = (last - first).as_secs_f64();
     Some(ArrivalSummary {
         count: due.len() as u64,
+        of_all,
         first,
         last,
         mean_rate_per_s: (span > 0.0).then(|| n / span),
