@@ -7,7 +7,9 @@ mod trend;
 use std::collections::BTreeMap;
 
 use bench_metrics::{CompareOptions, Comparison as Tested, FEWEST_BLOCKS, Test, settle};
-use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustReason, TrustVerdict, Unit};
+use bench_schema::{
+    CellRecord, Direction, Interval, Metric, RunRecord, TrustReason, TrustVerdict, Unit,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -228,7 +230,7 @@ pub fn compare(
     cautions.extend(without_interval(&rows));
     let blocks = blocks.map(|blocks| (blocks, most.map_or(blocks, |most| most.max(blocks))));
     cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
-    cautions.extend(drafts.iter().filter_map(of_other_lengths));
+    cautions.extend(of_other_lengths(&drafts));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
             .cells
@@ -274,16 +276,16 @@ fn drafts<'a>(
             same_plan: same_requests(before, after, (cell, other), samples),
             in_turns,
         };
-        let other_lengths = figures::other_lengths(&sides, options.margin);
         for quantity in figures::common(&sides) {
-            let follows_lengths = quantity == figures::Quantity::OutputTokensPerS;
+            let other_lengths = figures::other_lengths(&quantity, &sides, options.margin);
             if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
                 drafts.push(Draft {
                     quantity,
                     cell,
                     tested,
                     population,
-                    other_lengths: other_lengths.filter(|_| follows_lengths),
+                    other_lengths,
+                    same_plan: sides.same_plan,
                 });
             }
         }
@@ -443,17 +445,45 @@ struct Draft<'a> {
     cell: &'a CellRecord,
     tested: Tested,
     population: figures::Population,
-    /// Mean tokens of an answer on both sides, where the quantity follows from them and they differ.
-    other_lengths: Option<(f64, f64)>,
+    /// Mean tokens of a prompt or an answer on both sides, where the quantity follows from them and they differ.
+    other_lengths: Option<(Metric, f64, f64)>,
+    same_plan: bool,
 }
 
-/// Why a row is not judged.
-fn of_other_lengths(draft: &Draft<'_>) -> Option<String> {
-    let (base, new) = draft.other_lengths?;
-    let (quantity, cell) = (draft.quantity.title(), &draft.cell.id);
-    Some(format!(
-        "{quantity} of {cell} is not judged: at a fixed arrival rate it depends on the output length, on average {base:.0} tokens before and {new:.0} now"
-    ))
+/// Why rows are not judged, each reason once.
+fn of_other_lengths(drafts: &[Draft<'_>]) -> Vec<String> {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for draft in drafts {
+        let Some((length, base, new)) = draft.other_lengths else {
+            continue;
+        };
+        let cell = &draft.cell.id;
+        let of = if length == Metric::InputTokens {
+            "prompts"
+        } else {
+            "answers"
+        };
+        let lengths = format!("{of} have {base:.0} tokens on average before and {new:.0} now");
+        let (what, why) = if draft.same_plan {
+            let title = draft.quantity.title();
+            let what = format!("{title} of {cell}");
+            (
+                what,
+                format!("at a fixed arrival rate it depends on the output length; {lengths}"),
+            )
+        } else {
+            (cell.clone(), format!("other requests were sent; {lengths}"))
+        };
+        let cells = reasons.entry(why).or_default();
+        if !cells.contains(&what) {
+            cells.push(what);
+        }
+    }
+    let told = |(why, what): (String, Vec<String>)| {
+        let are = if what.len() == 1 { "is" } else { "are" };
+        format!("{} {are} not judged: {why}", text::list(&what))
+    };
+    reasons.into_iter().map(told).collect()
 }
 
 fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
@@ -463,6 +493,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         tested,
         population,
         other_lengths,
+        ..
     } = draft;
     let relative = tested.relative();
     let finite = |x: f64| Some(x).filter(|x| x.is_finite());

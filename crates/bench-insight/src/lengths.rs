@@ -78,7 +78,7 @@ pub(crate) fn single_requests(
 }
 
 /// The cell at the lowest load; the first where they do not differ in it.
-fn lowest_loaded(cells: &[CellRecord]) -> Option<&CellRecord> {
+pub(crate) fn lowest_loaded(cells: &[CellRecord]) -> Option<&CellRecord> {
     match view::load_series(cells) {
         Some((_, series)) => series.first()?.first().map(|(_, cell)| *cell),
         None => cells.first(),

@@ -490,3 +490,37 @@ fn more_tokens_at_one_arrival_rate_are_other_requests_and_no_better_server() {
     let row = same.row("c8", "output_tokens_per_s").unwrap();
     assert_eq!(row.verdict, ComparisonVerdict::NoDifferenceFound);
 }
+
+#[test]
+fn other_requests_make_no_server_worse() {
+    let asked = |tokens: f64, longer: f64| {
+        let mut run = slowed(longer);
+        for cell in &mut run.cells {
+            cell.plan.hash = Some(tokens.to_string());
+            let mut prompts = cell.metrics[&Metric::OutputTokens].clone();
+            prompts.mean = tokens;
+            cell.metrics.insert(Metric::InputTokens, prompts);
+        }
+        run
+    };
+    let found = compared(&asked(128.0, 1.0), &asked(512.0, 2.0));
+    assert_eq!(found.count(ComparisonVerdict::Worse), 0);
+    assert_eq!(
+        found.count(ComparisonVerdict::OtherLengths),
+        found.rows.len()
+    );
+    let why = "other requests were sent; prompts have 128 tokens on average before and 512 now";
+    let said: Vec<&String> = found
+        .cautions
+        .iter()
+        .filter(|said| said.contains(why))
+        .collect();
+    assert!(
+        matches!(&said[..], [one] if one.contains("c1, c2")),
+        "{:?}",
+        found.cautions
+    );
+    // of one length they are judged, whatever their words are
+    let found = compared(&asked(128.0, 1.0), &asked(129.0, 2.0));
+    assert!(found.count(ComparisonVerdict::Worse) > 0);
+}

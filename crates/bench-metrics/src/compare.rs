@@ -63,7 +63,7 @@ pub enum Verdict {
     NoDifferenceFound,
     /// Not significant, but a difference that matters is not excluded, or there is no interval: measure longer.
     CannotTell,
-    /// Not judged: it follows from how long the answers are, and those of the sides are not.
+    /// Not judged: it depends on the lengths of prompts and answers, which differ between the sides.
     OtherLengths,
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{
-    CompareOptions, Comparison as Tested, Estimate, compare_estimates, compare_paired_quantiles,
-    compare_pairs, compare_quantiles, compare_runs, compare_runs_in_turns, paired_figures,
-    straightened, wilson,
+    CompareOptions, Comparison as Tested, Estimate, Sample, compare_estimates,
+    compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
+    compare_runs_in_turns, paired_figures, straightened, wilson,
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
@@ -145,19 +145,31 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
     all
 }
 
-/// Mean tokens of an answer on both sides of an open loop, where they are more than `margin` apart: then its output tokens/s say what was asked
-/// for, and not what the server can do.
-pub(super) fn other_lengths(sides: &Sides<'_>, margin: f64) -> Option<(f64, f64)> {
-    let of = |cells: &[&CellRecord]| {
-        let told = cells.iter();
-        let told: Vec<f64> = told
-            .filter_map(|cell| view::mean(cell, Metric::OutputTokens))
-            .collect();
-        (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
-    };
-    let (base, new) = (of(&sides.base)?, of(&sides.new)?);
+/// Why a quantity is not judged: mean tokens of a prompt or of an answer on both sides, which are more than `margin` apart.
+///
+/// Where other requests were sent, so it is with all that depends on their lengths. Where answers to the same requests became longer, it is with the
+/// output tokens/s of an open loop, which say what was generated, and not what the server can do.
+pub(super) fn other_lengths(
+    quantity: &Quantity,
+    sides: &Sides<'_>,
+    margin: f64,
+) -> Option<(Metric, f64, f64)> {
     let open = sides.base.iter().all(|cell| cell.load.is_open());
-    (open && (new / base - 1.0).abs() > margin).then_some((base, new))
+    let lengths: &[Metric] = match quantity {
+        Quantity::SuccessRate => &[],
+        _ if !sides.same_plan => &[Metric::InputTokens, Metric::OutputTokens],
+        Quantity::OutputTokensPerS if open => &[Metric::OutputTokens],
+        _ => &[],
+    };
+    let apart = |length: &Metric| {
+        let of = |cells: &[&CellRecord]| {
+            let told = cells.iter().filter_map(|cell| view::mean(cell, *length));
+            Some(Sample::of(&told.collect::<Vec<f64>>())?.mean())
+        };
+        let (base, new) = (of(&sides.base)?, of(&sides.new)?);
+        ((new / base - 1.0).abs() > margin).then_some((*length, base, new))
+    };
+    lengths.iter().find_map(apart)
 }
 
 /// The same cell on both sides, once a run.

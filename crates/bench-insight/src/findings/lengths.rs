@@ -6,7 +6,7 @@ use bench_schema::{
 };
 
 use crate::draft::{Draft, of_cell};
-use crate::lengths::{output_points, single_requests};
+use crate::lengths::{lowest_loaded, output_points, single_requests};
 use crate::samples::CellSamples;
 use crate::view;
 
@@ -44,7 +44,13 @@ pub(super) fn output(
             .because(Known::LongestWithin, tokens)
             .because(Known::Limit, slo.limit);
     }
-    draft.done()
+    let mut found = draft.done()?;
+    if view::load_series(cells).is_some() {
+        found
+            .cells
+            .extend(lowest_loaded(cells).map(|cell| cell.id.clone()));
+    }
+    Some(found)
 }
 
 /// The longest answer whose quantile is within the tightest objective on E2E: by the line, and by how far above it that quantile of the
