@@ -13,6 +13,7 @@ use crate::arguments::{Compare, Output, Test};
 use crate::baseline::{Beside, Goals, beside};
 use crate::error::{CommandError, UNTRUSTED};
 use crate::files;
+use crate::frames;
 use crate::run_folder::{Reads, RunFolder, against_themselves, open_group};
 use crate::{Done, json};
 
@@ -138,7 +139,8 @@ fn study<'a>(
             held,
         };
     let points = groups.iter().zip(named).zip(held).map(point).collect();
-    Ok(Study::new(points, axis)?)
+    let along = frames::along(groups, axis, named)?;
+    Ok(Study::new(points, axis, Some(along))?)
 }
 
 /// A baseline beside a comparison with it: the table, then how far its targets got and what to reach next.

@@ -1,7 +1,7 @@
-//! `pivot`: a figure of many runs side by side, by polars.
+//! Figures of many runs side by side, by polars: `pivot`, and the first table of `compare`.
 
 use bench_frames::FramesError;
-use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame};
+use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
 use bench_report::{Cell, Column, Table};
 use bench_schema::{Metric, RunRecord, TrustVerdict, Unit};
 
@@ -39,11 +39,41 @@ pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
     Ok(Done::well(output, notes))
 }
 
-/// Puts the verdict on its cells behind each figure: both grids have the same rows and columns.
+/// The best cell of each level of the axis, or of each group of runs under its name.
+pub(crate) fn along(
+    groups: &[Vec<RunFolder>],
+    axis: Option<&str>,
+    names: &[String],
+) -> Result<Table, CommandError> {
+    let runs = groups.iter().flatten().map(|run| &run.record).enumerate();
+    let runs: Vec<(String, &RunRecord)> = runs.map(|(i, run)| (i.to_string(), run)).collect();
+    let mut cells = bench_frames::cells(&runs)?;
+    let by = format!("tag.{}", axis.unwrap_or("run"));
+    if axis.is_none() {
+        let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
+            let cells = group.iter().map(|run| run.record.cells.len()).sum();
+            std::iter::repeat_n(name.as_str(), cells)
+        });
+        let column = Series::new(PlSmallStr::from_str(&by), of_cells.collect::<Vec<_>>());
+        cells.with_column(column).map_err(FramesError::from)?;
+    }
+    let (frame, trust) = bench_frames::along(&cells, &by)?;
+    let title = axis.map_or_else(
+        || "Each run at its best cell".to_owned(),
+        |tag| format!("Along {tag}, each level at its best cell"),
+    );
+    let mut table = table(&frame, &title)?;
+    mark(&mut table, &frame, &trust)?;
+    Ok(table)
+}
+
+/// Puts the verdict on its cells behind each figure of the columns that have one.
 fn mark(table: &mut Table, frame: &DataFrame, trust: &DataFrame) -> Result<(), CommandError> {
     let shown = columns(frame);
     for (place, column) in shown.iter().enumerate().skip(1) {
-        let grades = trust.column(column.name()).map_err(FramesError::from)?;
+        let Ok(grades) = trust.column(column.name()) else {
+            continue;
+        };
         for line in 0..frame.height() {
             let grade = grades.get(line).map_err(FramesError::from)?;
             let verdict = match grade.extract::<u8>() {
@@ -109,6 +139,8 @@ fn heading(name: &str) -> (String, &'static str) {
     match name {
         "output_tokens_per_s" => ("output".to_owned(), "tok/s"),
         "requests_per_s" => ("requests".to_owned(), "req/s"),
+        "scaling" => (plain(), "×"),
+        "efficiency" => (plain(), "%"),
         "gpu_use" => ("GPU use".to_owned(), "%"),
         "gpu_memory" => ("peak GPU memory".to_owned(), "%"),
         _ => {

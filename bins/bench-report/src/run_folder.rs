@@ -1,6 +1,6 @@
 //! Reading a run, also one that was killed: its cells are then made again from its records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use bench_frames::run_dirs;
@@ -340,9 +340,10 @@ impl RunFolder {
     /// That it is not trusted and why, for people who see its numbers only.
     pub(crate) fn doubt(&self) -> Option<String> {
         let trust = &self.record.trust;
-        let codes: Vec<&str> = trust.reasons.iter().map(|r| r.code.as_str()).collect();
+        let codes: BTreeSet<&str> = trust.reasons.iter().map(|r| r.code.as_str()).collect();
         (trust.verdict > TrustVerdict::Trusted).then(|| {
             let (path, verdict) = (self.path.display(), trust.verdict.as_str());
+            let codes: Vec<&str> = codes.into_iter().collect();
             format!("{path} is {verdict} ({})", codes.join(", "))
         })
     }

@@ -1,9 +1,9 @@
-//! A figure of cells, under the name that targets and gates have for it (`e2e.p95`), by two columns.
+//! Figures of cells, under the names that targets and gates have for them (`e2e.p95`): one by two columns, and all along one.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench_metrics::Sample;
+use bench_metrics::{Sample, scaling_efficiency, scaling_factor};
 use bench_schema::{Metric, TrustVerdict};
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IdxCa, IdxSize, PlSmallStr};
 
@@ -66,7 +66,7 @@ fn numbers_of(column: &Column) -> Result<Vec<Option<f64>>, FramesError> {
 ///
 /// A figure is what `run.json` has, to the last digit, in milliseconds where it is a time: `e2e.p95`, `requests_per_s`. Where several runs
 /// measured one cell it is their mean: the run is the unit, and no percentiles of different requests are mixed. Numbers are put in order as numbers;
-/// column names are the values' texts, null is `null`.
+/// column names are the values' texts, null is `no concurrency`, and so on.
 ///
 /// # Errors
 /// [`FramesError::NoColumn`]; [`FramesError::NotANumber`] for `value`; [`FramesError::SeveralCells`] where different cells fall into one place.
@@ -90,22 +90,22 @@ pub fn pivot_cells(
     let mut grid: BTreeMap<Key, BTreeMap<Key, Place>> = BTreeMap::new();
     let (mut all, mut firsts) = (BTreeSet::new(), BTreeMap::new());
     for (line, figure) in numbers_of(&figures)?.into_iter().enumerate() {
-        let (row, column) = (Key::of(&row.get(line)?), Key::of(&column.get(line)?));
+        let (row, column) = (
+            Key::of(&row.get(line)?, rows),
+            Key::of(&column.get(line)?, columns),
+        );
         firsts.entry(row.clone()).or_insert(line);
         all.insert(column.clone());
         let place = grid.entry(row).or_default().entry(column).or_default();
         place.figures.extend(figure);
         place.cells.insert(text(&cell.get(line)?));
         let verdict = text(&verdict.get(line)?);
-        let grade = TrustVerdict::ALL
-            .iter()
-            .position(|known| known.as_str() == verdict);
-        place.grade = place.grade.max(grade.unwrap_or(0));
+        place.grade = place.grade.max(grade(&verdict));
     }
     for (row, places) in &grid {
         if let Some((column, place)) = places.iter().find(|(_, place)| place.cells.len() > 1) {
             return Err(FramesError::SeveralCells {
-                place: format!("{rows} {}, {columns} {}", row.text, column.text),
+                place: format!("{}, {}", row.named(rows), column.named(columns)),
                 cells: place.cells.iter().cloned().collect::<Vec<_>>().join(", "),
             });
         }
@@ -126,6 +126,135 @@ pub fn pivot_cells(
     // by `bench-metrics`, so that a pivot's figures are those of a report to the last digit
     let figures = of(|place| Some(Sample::of(&place.figures)?.mean()))?;
     Ok((figures, of(|place| Some(place.grade as f64))?))
+}
+
+/// The place of a verdict among all, the best first.
+fn grade(verdict: &str) -> usize {
+    let mut all = TrustVerdict::ALL.iter();
+    all.position(|known| known.as_str() == verdict).unwrap_or(0)
+}
+
+/// Figures of a level's best cells.
+const FIGURES: [&str; 10] = [
+    "output_tokens_per_s",
+    "requests_per_s",
+    "ttft.p50",
+    "ttft.p95",
+    "itl.p50",
+    "e2e.mean",
+    "e2e.p50",
+    "e2e.p95",
+    "gpu_use",
+    "gpu_memory",
+];
+
+/// The cells of many runs ([`cells`](crate::cells)) along the column `by`: a row for each of its values, in the order in which they come, at the best cell of
+/// each of its runs, which have names of their own; and beside it a frame with the worst verdict on those cells, as [`pivot_cells`] gives it.
+///
+/// Columns: `by`, `runs`, `best cell` (the one with the most output tokens a second, or requests where no tokens are known), where all values of `by` are
+/// numbers `scaling` and `efficiency` (over the first), and figures, each the mean over the runs that have it.
+///
+/// # Errors
+/// [`FramesError::NoColumn`].
+pub fn along(frame: &DataFrame, by: &str) -> Result<(DataFrame, DataFrame), FramesError> {
+    let requests = numbers(frame, "requests_per_s")?;
+    let tokens = numbers(frame, "output_tokens_per_s")?.into_iter();
+    let rates: Vec<Option<f64>> = tokens.zip(requests).map(|(a, b)| a.or(b)).collect();
+    let levels = best_cells(frame, by, &rates)?;
+    let mean = |figures: &[Option<f64>]| -> Vec<Option<f64>> {
+        let known = |line: &usize| figures.get(*line).copied().flatten();
+        let level = |(_, lines): &Level| {
+            let own: Vec<f64> = lines.iter().filter_map(known).collect();
+            Some(Sample::of(&own)?.mean())
+        };
+        levels.iter().map(level).collect()
+    };
+    let firsts = lines(levels.iter().filter_map(|(_, lines)| lines.first()));
+    let runs: Vec<u64> = levels.iter().map(|(_, runs)| runs.len() as u64).collect();
+    let best = frame.column("cell")?.take(&firsts)?;
+    let column =
+        |name, values: Vec<Option<f64>>| Column::new(PlSmallStr::from_static(name), values);
+    let mut found = vec![
+        frame.column(by)?.take(&firsts)?,
+        Column::new(PlSmallStr::from_static("runs"), runs),
+        best.with_name(BEST),
+    ];
+    let (factors, shares) = scaling(&levels, &mean(&rates));
+    found.push(column("scaling", factors));
+    found.push(column("efficiency", shares));
+    for name in FIGURES {
+        let figures = mean(&numbers_of(&figure(frame, name)?)?);
+        found.push(column(name, figures));
+    }
+    let verdicts = frame.column("cell_trust")?;
+    let mut grades = Vec::new();
+    for (_, lines) in &levels {
+        let mut worst = 0;
+        for line in lines {
+            worst = worst.max(grade(&text(&verdicts.get(*line)?)));
+        }
+        grades.push(Some(worst as f64));
+    }
+    let grades = Column::new(BEST, grades);
+    Ok((
+        DataFrame::new(levels.len(), found)?,
+        DataFrame::new(levels.len(), vec![grades])?,
+    ))
+}
+
+/// The column with the best cell.
+const BEST: PlSmallStr = PlSmallStr::from_static("best cell");
+
+/// A level with the lines of its runs' best cells.
+type Level = (String, Vec<usize>);
+
+/// The levels with, of each run, the line with the highest rate, the first of those that are alike.
+fn best_cells(
+    frame: &DataFrame,
+    by: &str,
+    rates: &[Option<f64>],
+) -> Result<Vec<Level>, FramesError> {
+    check(frame, by)?;
+    let (of_level, of_run) = (frame.column(by)?, frame.column("run")?);
+    let mut levels: Vec<Level> = Vec::new();
+    let mut last = (String::new(), String::new());
+    for (line, rate) in rates.iter().enumerate().filter(|(_, rate)| rate.is_some()) {
+        let now = (text(&of_level.get(line)?), text(&of_run.get(line)?));
+        let known = levels.iter().position(|(level, _)| *level == now.0);
+        let level = known.and_then(|at| levels.get_mut(at));
+        match level {
+            None => levels.push((now.0.clone(), vec![line])),
+            Some((_, lines)) if now != last => lines.push(line),
+            Some((_, lines)) => {
+                let best = lines.last_mut();
+                if let Some(best) = best.filter(|best| rates.get(**best) < Some(rate)) {
+                    *best = line;
+                }
+            }
+        }
+        last = now;
+    }
+    Ok(levels)
+}
+
+/// Each level's rate over the first's, and that over the ratio of the levels; nothing where they are no numbers.
+fn scaling(levels: &[Level], rates: &[Option<f64>]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
+    let number = |(level, _): &Level| level.parse().ok().filter(|x: &f64| x.is_finite());
+    let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();
+    let numbers = numbers.unwrap_or_default();
+    let base = rates.first().copied().flatten();
+    let lowest = numbers.first().copied().filter(|lowest| *lowest > 0.0);
+    let of = |(at, rate): (usize, &Option<f64>)| {
+        let both = numbers.get(at).zip(rate.zip(base));
+        let factor = both.and_then(|(_, (rate, base))| scaling_factor(rate, base));
+        let share = both
+            .zip(lowest)
+            .and_then(|((level, (rate, base)), lowest)| {
+                scaling_efficiency(rate, base, level / lowest)
+            });
+        (factor, share)
+    };
+    rates.iter().enumerate().map(of).unzip()
 }
 
 /// What falls into one place of a pivot.
@@ -168,12 +297,23 @@ struct Key {
 }
 
 impl Key {
-    fn of(value: &AnyValue<'_>) -> Self {
-        let text = text(value);
+    fn of(value: &AnyValue<'_>, column: &str) -> Self {
+        let text = match value {
+            AnyValue::Null => no(column),
+            known => text(known),
+        };
         Self {
             number: value.extract::<f64>().or_else(|| text.parse().ok()),
             text,
         }
+    }
+
+    /// The value with the name of its column.
+    fn named(&self, column: &str) -> String {
+        if self.text == no(column) {
+            return self.text.clone();
+        }
+        format!("{} {}", short(column), self.text)
     }
 }
 
@@ -203,7 +343,20 @@ fn counted(text: &str) -> (String, &str) {
 
 fn text(value: &AnyValue<'_>) -> String {
     match value {
-        AnyValue::Null => "null".to_owned(),
+        // 5, not 5.0
+        AnyValue::Float64(number) => number.to_string(),
         other => other.str_value().into_owned(),
     }
+}
+
+/// What stands for the absent value of a column.
+fn no(column: &str) -> String {
+    format!("no {}", short(column).replace('_', " "))
+}
+
+/// The name of a tag or factor, without what it is.
+fn short(column: &str) -> &str {
+    let prefixes = ["tag.", "factor."];
+    let short = prefixes.iter().find_map(|begin| column.strip_prefix(begin));
+    short.unwrap_or(column)
 }

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    Format, FramesError, cells, partition, pivot_cells, run_dirs, run_name, write_run,
+    Format, FramesError, along, cells, partition, pivot_cells, run_dirs, run_name, write_run,
 };
-use bench_metrics::latency;
+use bench_metrics::{Sample, latency, scaling_efficiency, scaling_factor};
 use bench_schema::{
-    Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase, Quantity,
-    RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
+    CellRecord, Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase,
+    Quantity, RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
 };
 use polars::prelude::{DataFrame, DataType, ParquetReader, SerReader as _};
 use serde_json::json;
@@ -340,6 +340,93 @@ fn a_pivot_of_cells_is_what_the_runs_say_to_the_last_digit() {
         pivot_cells(&frame, "gpus", "cell", "model"),
         Err(FramesError::NotANumber { name, .. }) if name == "model"
     ));
+}
+
+#[test]
+fn levels_of_an_axis_have_the_figures_of_their_best_cells_to_the_last_digit() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = [("1", 1.0), ("2", 1.5), ("2", 1.7), ("4", 2.29)];
+    let runs: Vec<(String, RunRecord)> = (all.iter().enumerate())
+        .map(|(i, (gpus, faster))| (i.to_string(), golden(folder.path(), gpus, *faster)))
+        .collect();
+    let of: Vec<(String, &RunRecord)> =
+        runs.iter().map(|(name, run)| (name.clone(), run)).collect();
+    let (found, _) = along(&cells(&of).unwrap(), "tag.gpus").unwrap();
+    let rate = |cell: &CellRecord| cell.headline_rates()?.output_tokens_per_s;
+    let best = |(_, run): &(String, RunRecord)| {
+        let cells = run.cells.iter();
+        let best = cells.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)));
+        best.unwrap().clone()
+    };
+    let levels: [Vec<CellRecord>; 3] =
+        [&runs[..1], &runs[1..3], &runs[3..]].map(|runs| runs.iter().map(best).collect());
+    let mean = |level: &Vec<CellRecord>, of: &dyn Fn(&CellRecord) -> Option<f64>| {
+        let known: Vec<f64> = level.iter().filter_map(of).collect();
+        Some(Sample::of(&known)?.mean())
+    };
+    let rates = levels.each_ref().map(|level| mean(level, &rate).unwrap());
+    let e2e = |cell: &CellRecord| Some(cell.headline(Metric::E2e)?.quantile(0.95)? / 1e6);
+    let wanted: [(&str, Vec<Option<f64>>); 5] = [
+        ("runs", vec![Some(1.0), Some(2.0), Some(1.0)]),
+        ("output_tokens_per_s", rates.map(Some).to_vec()),
+        (
+            "scaling",
+            rates.map(|rate| scaling_factor(rate, rates[0])).to_vec(),
+        ),
+        (
+            "efficiency",
+            [0, 1, 2]
+                .map(|i| scaling_efficiency(rates[i], rates[0], [1.0, 2.0, 4.0][i]))
+                .to_vec(),
+        ),
+        (
+            "e2e.p95",
+            levels.iter().map(|level| mean(level, &e2e)).collect(),
+        ),
+    ];
+    let bits = |values: Vec<Option<f64>>| {
+        values
+            .into_iter()
+            .map(|x| x.map(f64::to_bits))
+            .collect::<Vec<_>>()
+    };
+    for (name, wanted) in wanted {
+        assert_eq!(bits(numbers(&found, name)), bits(wanted), "{name}");
+    }
+    let named = levels.map(|level| Some(level[0].id.clone()));
+    assert_eq!(texts(&found, "best cell"), named);
+    // names scale along nothing
+    let (found, _) = along(&cells(&of).unwrap(), "model").unwrap();
+    assert_eq!(numbers(&found, "scaling"), [None]);
+}
+
+#[test]
+fn a_cell_without_the_factor_of_a_pivot_is_said_to_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = golden(folder.path(), "1", 1.0);
+    run.cells.truncate(1);
+    run.cells[0].load = bench_schema::Load::Open {
+        rate_per_s: Some(5.0),
+        arrival: bench_schema::ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let mut both = run.clone();
+    both.cells.push(run.cells[0].clone());
+    both.cells[1].id = "r20".to_owned();
+    let of = |run: &RunRecord| {
+        let cells = cells(&[("a".to_owned(), run)]).unwrap();
+        pivot_cells(&cells, "run", "concurrency", "requests_per_s")
+    };
+    let (grid, _) = of(&run).unwrap();
+    assert_eq!(grid.get_column_names()[1], "no concurrency");
+    let cells = cells(&[("a".to_owned(), &run)]).unwrap();
+    let (grid, _) = pivot_cells(&cells, "run", "rate_per_s", "requests_per_s").unwrap();
+    assert_eq!(grid.get_column_names()[1], "5");
+    let why = of(&both).unwrap_err().to_string();
+    assert!(
+        why.starts_with("run a, no concurrency has several cells"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -36,14 +36,19 @@ pub struct Point<'a> {
 pub struct Study<'a> {
     axis: Option<String>,
     points: Vec<Point<'a>>,
+    along: Option<Table>,
 }
 
 impl<'a> Study<'a> {
-    /// Of points along a tag, or of runs without an axis.
+    /// Of points along a tag, or of runs without an axis. `along` is a table of the points with their best cells, as `bench-frames` makes it.
     ///
     /// # Errors
     /// [`ReportError::TooFewRuns`] where there are not two points to compare.
-    pub fn new(points: Vec<Point<'a>>, axis: Option<&str>) -> Result<Self, ReportError> {
+    pub fn new(
+        points: Vec<Point<'a>>,
+        axis: Option<&str>,
+        along: Option<Table>,
+    ) -> Result<Self, ReportError> {
         if points.len() < 2 {
             return Err(ReportError::TooFewRuns {
                 given: points.len(),
@@ -52,6 +57,7 @@ impl<'a> Study<'a> {
         Ok(Self {
             axis: axis.map(str::to_owned),
             points,
+            along: along.and_then(Table::not_empty),
         })
     }
 
@@ -155,7 +161,7 @@ pub fn json(study: &Study<'_>) -> serde_json::Value {
             "axis": axis,
             "conclusions": conclusions(study),
             "findings": bench_insight::findings_by_tag(axis, &study.firsts()),
-            "along": tables::along(study).map(|table| table.to_json()),
+            "along": study.along.as_ref().map(Table::to_json),
             "comparisons": held,
         }),
     }
@@ -163,7 +169,8 @@ pub fn json(study: &Study<'_>) -> serde_json::Value {
 
 /// The points with their best cells as a table for a terminal; nothing where none was given.
 pub fn along(study: &Study<'_>) -> String {
-    tables::along(study).map_or_else(String::new, |table| table.section(false))
+    let along = study.along.as_ref();
+    along.map_or_else(String::new, |table| table.section(false))
 }
 
 /// A whole comparison as Markdown: conclusions, the points, what changed, in what the runs differ.
@@ -171,7 +178,7 @@ pub fn markdown(study: &Study<'_>) -> String {
     let mut out = format!("# {}\n\n", text::markdown(&study.title()));
     out.push_str(&bullets(&sentences(study)));
     let all = [
-        tables::along(study),
+        study.along.clone(),
         tables::tails(study),
         tables::differences(study),
     ];
@@ -229,7 +236,7 @@ fn all_tables(study: &Study<'_>) -> Vec<Table> {
     let changes = study
         .held()
         .map(|(_, held)| tables::changes(held).not_empty());
-    let first = [tables::along(study), tables::tails(study)].into_iter();
+    let first = [study.along.clone(), tables::tails(study)].into_iter();
     let all = first.chain(changes).chain([tables::differences(study)]);
     all.flatten().collect()
 }
@@ -297,7 +304,7 @@ fn found(study: &Study<'_>) -> Vec<String> {
 }
 
 /// Verdicts that are only counted, with what stands before the number and behind it.
-const UNDECIDED: [(ComparisonVerdict, &str, &str); 4] = [
+const UNDECIDED: [(ComparisonVerdict, &str, &str); 3] = [
     (
         ComparisonVerdict::NoDifferenceFound,
         "no difference found in ",
@@ -313,11 +320,6 @@ const UNDECIDED: [(ComparisonVerdict, &str, &str); 4] = [
         "",
         " undecided with this much data",
     ),
-    (
-        ComparisonVerdict::OtherLengths,
-        "",
-        " not judged because output lengths differ",
-    ),
 ];
 
 fn summary(held: &RunComparison) -> String {
@@ -330,39 +332,48 @@ fn summary(held: &RunComparison) -> String {
     };
     let mut parts = Vec::new();
     for verdict in [ComparisonVerdict::Worse, ComparisonVerdict::Better] {
-        let mut found = with(verdict);
-        let size = |row: &ComparisonRow| row.relative.map_or(0.0, f64::abs);
-        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        if found.is_empty() {
-            continue;
+        let found = with(verdict);
+        if !found.is_empty() {
+            parts.push(format!(
+                "{} in {} of {} metrics: {}",
+                verdict.as_str(),
+                found.len(),
+                held.rows.len(),
+                largest(found)
+            ));
         }
-        let named = found.iter().take(NAMED);
-        let named = named.map(|row| {
-            let change = row.relative.map_or_else(String::new, tables::signed);
-            format!(
-                "{} {change} ({})",
-                row.title,
-                text::shortened(&row.cell, 24)
-            )
-        });
-        let named: Vec<String> = named.collect();
-        let more = match found.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        parts.push(format!(
-            "{} in {} of {} metrics: {}{more}",
-            verdict.as_str(),
-            found.len(),
-            held.rows.len(),
-            named.join(", ")
-        ));
     }
     for (verdict, before, behind) in UNDECIDED {
         let n = with(verdict).len();
         parts.extend((n > 0).then(|| format!("{before}{n}{behind}")));
     }
+    let not_judged = with(ComparisonVerdict::OtherLengths);
+    let n = not_judged.len();
+    let mut known = not_judged;
+    known.retain(|row| row.p < held.alpha && row.relative_interval.is_some());
+    let changes = match known.len() {
+        0 => String::new(),
+        _ => format!(": {}", largest(known)),
+    };
+    parts.extend((n > 0).then(|| format!("{n} not judged because lengths differ{changes}")));
     parts.join("; ")
+}
+
+/// The largest changes by name, and how many more there are.
+fn largest(mut rows: Vec<&ComparisonRow>) -> String {
+    let size = |row: &ComparisonRow| row.relative.map_or(0.0, f64::abs);
+    rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let named = rows.iter().take(NAMED).map(|row| {
+        let change = row.relative.map_or_else(String::new, tables::signed);
+        let cell = text::shortened(&row.cell, 24);
+        format!("{} {change} ({cell})", row.title)
+    });
+    let named: Vec<String> = named.collect();
+    let more = match rows.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    named.join(", ") + &more
 }
 
 /// What speaks against the comparison, or limits it.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_metrics::{Sample, scaling_efficiency, scaling_factor};
 use bench_schema::{CellRecord, Metric, RunRecord};
 use serde_json::Value;
 
-use super::{Point, Study};
+use super::Study;
 use crate::number::{fixed, short};
-use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
-use crate::tables::{costliest, label, scale_of, trust_mark};
+use crate::table::{Cell, Column, Sheet, Table, Tone};
+use crate::tables::{costliest, label, scale_of};
 use crate::text::shortened;
 
 /// Every figure against the baseline; the verdict stands first, where no screen is too narrow for it.
@@ -70,131 +69,6 @@ pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
     }
     let left_out = all - table.rows.len();
     (table, left_out)
-}
-
-/// A point with the best cell of each of its runs; along numbers what it has of the first level's rate, and of proportional scaling.
-struct Level<'a> {
-    name: &'a str,
-    cells: Vec<&'a CellRecord>,
-    /// What the trust of their runs says of them.
-    mark: Option<Mark>,
-    factor: Option<f64>,
-    efficiency: Option<f64>,
-}
-
-impl Level<'_> {
-    /// The mean over the runs that have the figure.
-    fn mean(&self, of: impl Fn(&CellRecord) -> Option<f64>) -> Option<f64> {
-        let known: Vec<f64> = self.cells.iter().filter_map(|cell| of(cell)).collect();
-        Some(Sample::of(&known)?.mean())
-    }
-}
-
-/// Output tokens, or requests where no tokens are known.
-fn rate(cell: &CellRecord) -> Option<f64> {
-    let rates = cell.headline_rates()?;
-    Some(rates.output_tokens_per_s.unwrap_or(rates.requests_per_s))
-}
-
-/// The cell with the highest rate, the first of those that are alike.
-fn best(run: &RunRecord) -> Option<&CellRecord> {
-    let told = run
-        .cells
-        .iter()
-        .filter_map(|cell| Some((rate(cell)?, cell)));
-    let best = told.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.map(|(_, cell)| cell)
-}
-
-/// The points at the best cells of their runs; those of which nothing was answered are left out.
-fn levels<'a>(study: &'a Study<'_>) -> Vec<Level<'a>> {
-    let axis = study.axis.as_deref();
-    let level = |point| {
-        let Point { name, runs, .. }: &Point<'_> = point;
-        let tag = axis.and_then(|axis| runs.first()?.tags.get(axis));
-        let cells = runs.iter().filter_map(|run| Some((*run, best(run)?)));
-        let cells: Vec<(&RunRecord, &CellRecord)> = cells.collect();
-        Level {
-            name: tag.unwrap_or(name),
-            mark: cells
-                .iter()
-                .filter_map(|(run, cell)| trust_mark(run, cell))
-                .max(),
-            cells: cells.into_iter().map(|(_, cell)| cell).collect(),
-            factor: None,
-            efficiency: None,
-        }
-    };
-    let mut levels: Vec<Level<'_>> = study.points.iter().map(level).collect();
-    levels.retain(|level| !level.cells.is_empty());
-    let number = |level: &Level<'_>| level.name.parse().ok().filter(|x: &f64| x.is_finite());
-    let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();
-    if let Some(numbers) = numbers.filter(|_| axis.is_some()) {
-        let base = levels.first().and_then(|level| level.mean(rate));
-        let lowest = numbers.first().copied().filter(|lowest| *lowest > 0.0);
-        for (level, number) in levels.iter_mut().zip(numbers) {
-            let both = level.mean(rate).zip(base);
-            let of = |lowest| {
-                both.and_then(|(rate, base)| scaling_efficiency(rate, base, number / lowest))
-            };
-            level.factor = both.and_then(|(rate, base)| scaling_factor(rate, base));
-            level.efficiency = lowest.and_then(of);
-        }
-    }
-    levels
-}
-
-/// Each point at the best cells of its runs.
-pub(super) fn along(study: &Study<'_>) -> Option<Table> {
-    let axis = study.axis.as_deref();
-    let mut sheet = Sheet::new()
-        .text(axis.unwrap_or("run"), |level: &Level<'_>| {
-            level.name.to_owned()
-        })
-        .count("runs", |level| level.cells.len() as u64)
-        .column(Column::text("best cell"), |level| {
-            let id = level.cells.first().map(|cell| Cell::text(cell.id.clone()));
-            id.unwrap_or_default().marked(level.mark)
-        })
-        .number(("scaling", "×"), |level| level.factor)
-        .percent("efficiency", |level| level.efficiency)
-        .number(("output", "tok/s"), |level| {
-            level.mean(|cell| cell.headline_rates()?.output_tokens_per_s)
-        })
-        .number(("requests", "req/s"), |level| {
-            level.mean(|cell| Some(cell.headline_rates()?.requests_per_s))
-        });
-    let figures = [
-        (Metric::Ttft, "p50", Some(0.5)),
-        (Metric::Ttft, "p95", Some(0.95)),
-        (Metric::Itl, "p50", Some(0.5)),
-        (Metric::E2e, "mean", None),
-        (Metric::E2e, "p50", Some(0.5)),
-        (Metric::E2e, "p95", Some(0.95)),
-    ];
-    for (metric, name, q) in figures {
-        let title = format!("{} {name}", metric.title());
-        sheet = sheet.number((&title, "ms"), move |level| {
-            level.mean(|cell| {
-                let seen = cell.headline(metric)?;
-                Some(q.map_or(Some(seen.mean), |q| seen.quantile(q))? / 1e6)
-            })
-        });
-    }
-    let shares = [
-        ("GPU use", "gpu_utilisation_mean"),
-        ("peak GPU memory", "gpu_memory_peak_share"),
-    ];
-    for (title, name) in shares {
-        sheet = sheet.percent(title, move |level| {
-            level.mean(|cell| Some(cell.hardware.as_ref()?.derived.get(name)?.value))
-        });
-    }
-    let title = axis.map_or_else(
-        || "Each run at its best cell".to_owned(),
-        |tag| format!("Along {tag}, each level at its best cell"),
-    );
-    sheet.rows(title, levels(study))
 }
 
 /// The tail of each point's cell, and what limits it: what to tune for each model.

@@ -80,7 +80,7 @@ fn study_with<'a>(
             ..held(base, &point.runs)
         });
     }
-    Study::new(points, axis)
+    Study::new(points, axis, None)
 }
 
 #[test]
@@ -103,43 +103,6 @@ fn a_comparison_in_the_terminal_shows_both_values() {
     for row in rows {
         assert!(row.chars().count() <= 100, "{row}");
     }
-}
-
-#[test]
-fn points_along_a_number_have_the_scaling_of_their_best_cells() {
-    let tagged = |gpus, slower, faster| changed(slower, faster, &[("gpus", gpus)]);
-    let runs = [
-        tagged("4", 0.9, 2.29),
-        tagged("1", 1.0, 1.0),
-        tagged("2", 1.0, 1.5),
-        tagged("2", 1.0, 1.7),
-    ];
-    let found = compare::json(&study(&runs, Some("gpus")).unwrap());
-    let rows = found["along"].as_array().unwrap();
-    let of = |row: usize, name: &str| rows[row][name].as_f64().unwrap();
-    let best = |run: &RunRecord| {
-        let rates = run.cells.iter().filter_map(|cell| cell.headline_rates());
-        rates
-            .filter_map(|r| r.output_tokens_per_s)
-            .fold(0.0, f64::max)
-    };
-    let base = best(&runs[1]);
-    let wanted = [
-        ("1", 1.0, base, 1.0),
-        ("2", 2.0, f64::midpoint(best(&runs[2]), best(&runs[3])), 2.0),
-        ("4", 1.0, best(&runs[0]), 4.0),
-    ];
-    for (row, (level, n, rate, times)) in wanted.into_iter().enumerate() {
-        assert_eq!(rows[row]["gpus"], level);
-        let close = |name: &str, wanted: f64| (of(row, name) - wanted).abs() < 1e-9 * wanted;
-        assert!(close("runs", n) && close("output", rate), "{}", rows[row]);
-        assert!(close("scaling", rate / base), "{}", rows[row]);
-        let share = 100.0 * rate / base / times;
-        assert!(close("efficiency", share), "{}", rows[row]);
-    }
-    // runs without an axis scale along nothing
-    let found = compare::json(&study(&runs[..2], None).unwrap());
-    assert!(found["along"][0].get("scaling").is_none());
 }
 
 #[test]
