@@ -12,8 +12,10 @@ use crate::number::rounded;
 use crate::table::Table;
 use crate::text;
 
-/// Longest name under an axis, and in a legend.
+/// Longest name under an axis.
 const LONGEST_NAME: usize = 36;
+/// Longest name in a legend, which holds the settings of a server.
+const LONGEST_IN_LEGEND: usize = 60;
 
 /// A chart as data. The option is pure JSON: functions are named (`@violin`) and colours are roles (`@bad`); the drawing
 /// script knows both. No text of a stranger can become code, for no text is ever evaluated.
@@ -138,7 +140,8 @@ pub(crate) struct Plot {
     chart: Chart,
     patches: Vec<Map<String, Value>>,
     root: Map<String, Value>,
-    legend: Vec<String>,
+    /// Names with what the legend shows of them.
+    legend: Vec<(String, String)>,
     lowest: f64,
     highest: f64,
     is_linear: bool,
@@ -206,10 +209,7 @@ impl Plot {
     }
 
     fn add(mut self, series: impl Into<Series>, name: &str, patch: Value) -> Self {
-        let name = text::shortened(name, LONGEST_NAME);
-        if !name.is_empty() && !self.legend.contains(&name) {
-            self.legend.push(name.clone());
-        }
+        let name = self.in_legend(name);
         self.chart = self.chart.series(series);
         let mut patch = match patch {
             Value::Object(map) => map,
@@ -218,6 +218,24 @@ impl Plot {
         patch.insert("name".into(), Value::String(name));
         self.patches.push(patch);
         self
+    }
+
+    /// What the legend shows of a name: different names are shown differently.
+    fn in_legend(&mut self, name: &str) -> String {
+        if let Some((_, shown)) = self.legend.iter().find(|(known, _)| known == name) {
+            return shown.clone();
+        }
+        let short = |name: &str| text::shortened(name, LONGEST_IN_LEGEND);
+        let mut shown = short(name);
+        let known = self.legend.iter();
+        let alike = known.filter(|(other, _)| short(other) == shown).count();
+        if alike > 0 {
+            shown.push_str(&format!(" ({})", alike + 1));
+        }
+        if !shown.is_empty() {
+            self.legend.push((name.to_owned(), shown.clone()));
+        }
+        shown
     }
 
     /// Keep the y axis linear however far its values are apart: parts of a whole, straight lines.
@@ -457,7 +475,7 @@ impl Plot {
             .top(0)
             .left(0)
             .right(0)
-            .data(self.legend);
+            .data(self.legend.into_iter().map(|(_, shown)| shown).collect());
         let mut option = serde_json::to_value(self.chart.legend(legend)).unwrap_or(Value::Null);
         let series = option.get_mut("series").and_then(Value::as_array_mut);
         for (series, patch) in series.into_iter().flatten().zip(self.patches) {

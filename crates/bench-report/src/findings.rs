@@ -53,7 +53,14 @@ pub(crate) fn placed(finding: &Finding) -> String {
     if told || finding.cells.iter().any(known) {
         return said;
     }
-    said + &place(&finding.cells)
+    let place = place(&finding.cells);
+    match said.split_once(": ") {
+        // what is assumed stands last
+        Some((name, value)) if finding.code == Answer::Planning.into() => {
+            format!("{name}{place}: {value}")
+        }
+        _ => said + &place,
+    }
 }
 
 /// What it is, for a label.

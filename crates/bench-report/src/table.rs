@@ -285,7 +285,7 @@ impl Table {
         self
     }
 
-    /// Of groups of many cells only those of the last one, which is under most load.
+    /// Of groups of many cells only those of the cell with most groups, the last of several, which is under most load.
     pub(crate) fn of_most_load(&mut self) {
         let [cell, group, ..] = self.columns.as_slice() else {
             return;
@@ -298,8 +298,11 @@ impl Table {
             Some(Value::Text(text)) => text.clone(),
             _ => String::new(),
         };
-        let last = self.rows.last().map(text);
-        self.rows.retain(|row| Some(text(row)) == last);
+        let of_row: Vec<String> = self.rows.iter().map(text).collect();
+        let most = of_row
+            .iter()
+            .max_by_key(|cell| of_row.iter().filter(|c| c == cell).count());
+        self.rows.retain(|row| Some(&text(row)) == most);
     }
 
     /// At most so many rows, evenly spread with the first and the last; says how many that leaves out.

@@ -103,6 +103,7 @@ fn title(run: &RunRecord, topic: Topic, first: &Series, all: &[&Series]) -> Stri
         Topic::GpuMemory => format!("{name} uses at most {}", memory_words(seen.most)),
         Topic::Power => format!("{name} draws {mean} W on average, {most} W at most"),
         Topic::Temperature => format!("{name} reaches {most} °C"),
+        Topic::GpuClock if least == most => format!("{name} runs at {most} MHz"),
         Topic::GpuClock => format!("{name} runs at {least} to {most} MHz"),
         Topic::Cpu => cpu(run, first, seen.mean, all),
         Topic::Contention => format!("On this host {name} {mean} % of the time"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::load::rates_table;
 use super::machines::{areas, shaded_cells};
-use super::times;
+use super::{at_cell, times};
 use crate::figure::{Figure, Plot, category_axis, log_axis, time_axis, value_axis};
 use crate::number::{self, duration, ends, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table};
@@ -106,8 +106,8 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         Sample::of(&values).map_or_else(|| "–".to_owned(), |sample| short(sample.median()))
     };
     let mut title = format!(
-        "At {}, the median request waits {} ms for its first token and decodes for {} ms",
-        tables::label(cell),
+        "The median request{} waits {} ms for its first token and decodes for {} ms",
+        at_cell(run.cells.len(), cell),
         median(waiting),
         median(generating)
     );
@@ -261,11 +261,9 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         (Parts::linear(low, high, ROWS, 5), |ms| ms, |at| at)
     };
     let mut counts: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-    let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
     for (at, ms) in &seen {
         let row = rows.index(scaled(*ms));
         *counts.entry((columns.index(*at), row)).or_default() += 1.0;
-        *sums.entry(row).or_default() += 1;
     }
     let cells: Vec<(usize, usize, f64)> = counts.into_iter().map(|((x, y), n)| (x, y, n)).collect();
     let x = columns
@@ -279,12 +277,12 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         .heat(&cells, ENDS)
         .point_at_items()
         .height(360);
-    let densest = sums.into_iter().max_by_key(|(_, sum)| *sum)?.0;
+    let median = Sample::of(&seen.iter().map(|p| p.1).collect::<Vec<f64>>())?.median();
     let title = format!(
-        "E2E is between {} and {} ms, most often about {} ms",
+        "E2E is between {} and {} ms; the median over the run is {} ms",
         short(low),
         short(high),
-        short(value(rows.at(densest as f64 + 0.5)))
+        short(median)
     );
     let axis = if is_wide {
         "; the E2E axis is logarithmic"

@@ -55,23 +55,32 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     }
     plot = plot.limits(limits(run, Metric::E2e));
     let (name, sample) = seen.last()?;
+    let requests = requests_of(&seen, name);
     // A limit for one use case says nothing of all requests.
     let mut promised = objectives(run, Metric::E2e).filter(|(whom, _)| *whom == EVERYBODY);
     let title = if let Some((_, slo)) = promised.next() {
         let limit = slo.limit / 1e6;
         let share = short(sample.share_at_most(limit) * 100.0);
         format!(
-            "{share} % of the requests of {name} complete within {} ms",
+            "{share} % of {requests} complete within {} ms",
             short(limit)
         )
     } else {
         let p90 = short(sample.quantile(0.9));
-        format!("90 % of the requests of {name} complete within {p90} ms")
+        format!("90 % of {requests} complete within {p90} ms")
     };
     let note = "Completed requests only; each curve ends at its slowest request.";
     let plot = plot.root("tooltip", json!({"trigger": "item"}));
     let figure = Figure::new("cdf", title, plot).note(note);
     Some(figure.table(order_statistics("E2E (ms)", &seen)))
+}
+
+/// `the requests of concurrency 8`; where nothing else is shown, `the requests`.
+fn requests_of(seen: &[(String, Sample)], name: &str) -> String {
+    match seen.len() {
+        1 => "the requests".to_owned(),
+        _ => format!("the requests of {name}"),
+    }
 }
 
 /// Where P50, P95 and P99 are on the axis of shares.
@@ -115,8 +124,8 @@ pub(super) fn histogram(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             .with("areaStyle", json!({"opacity": 0.15}));
     }
     let (from, to) = (short(fullest.0), short(fullest.0 + width));
-    let (share, name) = (short(fullest.1), fullest.2);
-    let title = format!("The most common E2E is {from} to {to} ms: {share} % of {name}");
+    let (share, requests) = (short(fullest.1), requests_of(&seen, fullest.2));
+    let title = format!("The most common E2E is {from} to {to} ms: {share} % of {requests}");
     let note = format!(
         "Completed requests in {BARS} bins of equal width from the 0.5th to the 99.5th percentile."
     );
@@ -388,15 +397,21 @@ pub(crate) fn median_p95_of(all: &[(String, Points)]) -> Option<Figure> {
     let (speed, p95) = (ends(points().map(|p| p.1))?, ends(points().map(|p| p.0))?);
     let title = match told.len() {
         0 | 1 => format!(
-            "Between time intervals, the median output speed varies from {} to {} tokens/s and the p95 of E2E from {} to {} ms",
-            short(speed.0),
-            short(speed.1),
-            short(p95.0),
-            short(p95.1)
+            "Between time intervals, the median output speed {} tokens/s and the p95 of E2E {} ms",
+            varies(speed),
+            varies(p95)
         ),
         _ => format!("When p95 is high, {}", held_of(&told)),
     };
     Some(Figure::new("median-p95", title, plot).table(table))
+}
+
+/// `varies from 105 to 107`; `stays at 121`.
+fn varies((least, most): (f64, f64)) -> String {
+    match (short(least), short(most)) {
+        (least, most) if least == most => format!("stays at {least}"),
+        (least, most) => format!("varies from {least} to {most}"),
+    }
 }
 
 /// Mean speed in the half of the parts with the lower p95, and in the other; of fewer than six parts it says nothing.
@@ -557,8 +572,9 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
         _ if covs.len() == 1 => format!("E2E is {of_worst}: CoV {said} %"),
         0 => format!("Every cell is consistent: CoV at most {said} %"),
         n => format!(
-            "{n} of {} cells vary by more than 5 %, at most by {said} % ({of_worst})",
-            covs.len()
+            "{n} of {} cells {} by more than 5 %, at most by {said} % ({of_worst})",
+            covs.len(),
+            if n == 1 { "varies" } else { "vary" }
         ),
     };
     let note = "Classes: below 5 % consistent, 5 to 10 % mostly, 10 to 20 % noticeable, above that unstable. Cells whose answers differ in length are left out.";

@@ -193,6 +193,8 @@ var BENCH = (function () {
       legend.textStyle = { color: theme.text, fontSize: narrow ? 11 : 12 };
       legend.inactiveColor = theme.muted; legend.pageTextStyle = { color: theme.soft }; legend.pageIconColor = theme.soft;
       legend.itemWidth = 16; legend.itemHeight = 9; legend.itemGap = 12;
+      var most = Math.floor((width - 40) / (narrow ? 6.6 : 7.2));
+      legend.formatter = function (name) { return name.length > most ? name.slice(0, most - 1) + '…' : name; };
     });
     list(option.title).forEach(function (title) {
       title.textStyle = into(title.textStyle || {}, { color: theme.text });

@@ -18,6 +18,8 @@ static WIDTH: OnceLock<usize> = OnceLock::new();
 const INDENT: &str = "  ";
 /// To so many columns texts are broken before a column is left out.
 const SHORTEST: usize = 28;
+/// Characters from which on a text wraps on a page.
+const WRAPPED: usize = 24;
 
 /// Columns of a table in a terminal.
 fn table_width() -> usize {
@@ -108,9 +110,9 @@ impl Table {
     /// As a `<table>` with a caption, scoped headings and the legend of its marks; it scrolls sideways by itself.
     pub(crate) fn to_html(&self) -> Markup {
         let is_number = |i: usize| self.columns.get(i).is_some_and(|c| c.align == Align::Right);
-        let class = |i: usize, tone: Option<Tone>| match tone {
+        let class = |i: usize, text: &str, tone: Option<Tone>| match tone {
             _ if is_number(i) => Some("n"),
-            None => None,
+            None => (text.chars().count() > WRAPPED).then_some("words"),
             Some(Tone::Good) => Some("good"),
             Some(Tone::Warn) => Some("warn"),
             Some(Tone::Bad) => Some("bad"),
@@ -124,7 +126,7 @@ impl Table {
                     thead {
                         tr {
                             @for (i, column) in self.columns.iter().enumerate() {
-                                th scope="col" class=[class(i, None)] {
+                                th scope="col" class=[class(i, &column.name(), None)] {
                                     (Plain(&column.name()))
                                     @if !column.unit.is_empty() { " " small { (column.unit) } }
                                 }
@@ -135,7 +137,7 @@ impl Table {
                         @for row in self.shown() {
                             tr {
                                 @for (i, cell) in row.iter().enumerate() {
-                                    @let class = class(i, cell.tone);
+                                    @let class = class(i, &cell.text, cell.tone);
                                     @let signs = Some(&cell.signs).filter(|signs| !signs.is_empty());
                                     @let inner = html! { bdi { (Plain(&cell.text)) } @if let Some(signs) = signs { span.mark { (signs) } } };
                                     @if i == 0 { th scope="row" class=[class] { (inner) } } @else { td class=[class] { (inner) } }

@@ -272,7 +272,12 @@ pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
 
 /// Latency of one request at a time over a grid of lengths, one row for each cell.
 pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
-    let factors = shown_factors(run);
+    let mut factors = shown_factors(run);
+    // a cell without one of them is known by its label alone
+    let all_have = |name: &String| run.cells.iter().all(|cell| cell.factors.contains_key(name));
+    if !factors.iter().all(all_have) {
+        factors.clear();
+    }
     let mut sheet = Sheet::new();
     for (i, name) in factors.iter().enumerate() {
         sheet = sheet.column(factor_column(run, name), move |cell: &&CellRecord| {
@@ -479,7 +484,7 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         .column(Column::number("P95 factor", "×"), |row| {
             let p95 = of_group(row, Metric::E2e.from_origin(row.0.headline))
                 .and_then(|seen| seen.quantile_entry(0.95));
-            let factor = scaling_of_group(run, row.1).map(|row| row.scaling_factor);
+            let factor = scaling_of_group(run, row).map(|row| row.scaling_factor);
             let few = p95.filter(|entry| entry.few_samples && factor.is_some());
             Cell::number(factor).marked(few.map(|_| Mark::FewSamples))
         })
@@ -508,9 +513,11 @@ pub(crate) fn unbounded(seen: Option<&Distribution>, q: f64) -> Option<Mark> {
     value.is_none().then_some(Mark::Failures)
 }
 
-/// The scaling row of a group: of the factor that the groups are by, named by the group.
-fn scaling_of_group<'a>(run: &'a RunRecord, group: &GroupRecord) -> Option<&'a ScalingRow> {
-    let mut rows = run.analysis.scaling.iter();
+/// The scaling row of a group: of the factor that the groups are by, named by the group. The rows are of the first cell that has several groups.
+fn scaling_of_group<'a>(run: &'a RunRecord, (cell, group): &Row<'_>) -> Option<&'a ScalingRow> {
+    let of_kind = |cell: &CellRecord| cell.groups.iter().filter(|g| g.by == group.by).count();
+    let first = run.cells.iter().find(|cell| of_kind(cell) > 1)?;
+    let mut rows = run.analysis.scaling.iter().filter(|_| first.id == cell.id);
     rows.find(|row| row.factor == group.by && row.cell == group.name)
 }
 

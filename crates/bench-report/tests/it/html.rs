@@ -102,9 +102,15 @@ fn a_limit_for_a_use_case_is_none_for_all_requests() {
     }
     let page = page(&run);
     assert!(
-        title(&page, "cdf").starts_with("90 % of the requests of "),
+        title(&page, "cdf").starts_with("90 % of the requests "),
         "{}",
         title(&page, "cdf")
+    );
+    // the histogram has a most common E2E, of bars of equal width; rows of the heat map are not
+    let heatmap = title(&page, "heatmap");
+    assert!(
+        heatmap.contains("; the median over the run is "),
+        "{heatmap}"
     );
     assert!(
         page.contains("short-qa: p95 ≤ 1234 ms"),

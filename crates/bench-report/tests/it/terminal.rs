@@ -213,6 +213,10 @@ fn each_finding_and_each_miss_names_its_cell_and_the_answer_comes_first() {
     run.findings.drain(..2);
     let shown = terminal::render(&run, None);
     assert!(shown.contains("3. In c32 that costs 3"), "{shown}");
+    // what is assumed stands behind the cell
+    run.findings[2].message = Some("energy: 3 J, assuming idle power".to_owned());
+    let shown = terminal::render(&run, None);
+    assert!(shown.contains("Energy in c32: 3 J, assuming"), "{shown}");
 }
 
 #[test]
@@ -280,4 +284,29 @@ fn a_target_that_nobody_can_tell_says_what_would_decide() {
         words.join(" ").contains(&format!("(cannot tell: {note})")),
         "{shown}"
     );
+}
+
+#[test]
+fn a_prompt_length_of_its_own_hides_no_categories_and_has_no_factor_of_theirs() {
+    let mut run = runs::seqlen();
+    let mut long = run.cells[0].clone();
+    (long.id, long.label) = ("in-1024".to_owned(), "1024 tokens in".to_owned());
+    long.groups
+        .retain(|group| group.by == "category" && group.name == "very long");
+    run.cells.push(long);
+    let shown = terminal::render(&run, None);
+    assert!(shown.contains("tiny"), "{shown}");
+    let shown = markdown::render(&run, &[]);
+    let factor = |cell: &str| {
+        let mut lines = shown.lines();
+        let begins = format!("| {cell} | very long |");
+        let row = lines.find(|line| line.starts_with(&begins)).unwrap();
+        row.trim_end_matches(" |")
+            .rsplit(" | ")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(factor("mixed lengths").starts_with("15.7"), "{shown}");
+    assert_eq!(factor("1024 tokens in"), "–", "{shown}");
 }

@@ -64,3 +64,31 @@ fn a_chart_says_that_it_has_intervals_only_where_some_are_drawn() {
             .starts_with("without confidence intervals")
     );
 }
+
+#[test]
+fn series_with_long_names_that_begin_alike_have_entries_of_their_own() {
+    let settings = |last: &str| format!("kv_blocks=4096,max_num_seqs=32,prefill_budget={last}");
+    let endless = |last: &str| "x".repeat(80) + last;
+    let names = [
+        settings("512"),
+        settings("2048"),
+        endless("a"),
+        endless("b"),
+    ];
+    let plot = Plot::new(category_axis(["c"]), value_axis("ms"));
+    let plot = names
+        .iter()
+        .fold(plot, |plot, name| plot.bars(name, "@0", &[Some(1.0)]));
+    // a name that comes twice is one entry
+    let option = plot.bars(&names[1], "@1", &[Some(2.0)]).finish().0;
+    let legend = option["legend"].get(0).unwrap_or(&option["legend"]);
+    let shown: Vec<&str> = legend["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|name| name.as_str().or(name["name"].as_str()))
+        .collect();
+    assert_eq!(shown.len(), 4, "{shown:?}");
+    assert_eq!(shown[..2], names[..2]);
+    assert!(shown[3].ends_with("… (2)"), "{shown:?}");
+}

@@ -74,7 +74,7 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
     }
 }
 
-/// A finding about a cell, with its numbers.
+/// A finding about a cell, or about none, with its numbers.
 fn finding(
     code: impl Into<Code>,
     severity: f64,
@@ -82,7 +82,8 @@ fn finding(
     evidence: &[(Known, f64, Unit, &str)],
 ) -> Finding {
     let mut made = Finding::new(code, severity);
-    made.cells = vec![cell.to_owned()];
+    made.cells
+        .extend((!cell.is_empty()).then(|| cell.to_owned()));
     made.evidence = evidence
         .iter()
         .map(|(figure, value, unit, of)| Evidence {
