@@ -1,6 +1,7 @@
 //! From the records of one cell to its aggregates: counts, windows, rates, distributions, objectives.
 
 mod categories;
+mod conversations;
 mod distributions;
 mod open_loop;
 mod packed_rows;
@@ -27,6 +28,7 @@ use crate::latency::{Instants, Within};
 use crate::packed::PackedInts;
 use crate::timeline::{TimeCounts, Timeline};
 
+use conversations::Conversations;
 use packed_rows::{PackedRows, Traits};
 use row::Row;
 use rows::{GroupSet, GroupTable, Population};
@@ -171,6 +173,7 @@ pub struct CellAccumulator {
     /// What requests have in place of their gaps, once those are in histograms: two numbers for each objective on gaps.
     within: PackedInts,
     warm: Vec<rates::Carried>,
+    conversations: Conversations,
     gaps: GapStore,
     timeline: Timeline,
     lag: Histogram,
@@ -217,6 +220,7 @@ impl CellAccumulator {
             rows: PackedRows::default(),
             within: PackedInts::default(),
             warm: Vec::new(),
+            conversations: Conversations::default(),
             gaps: GapStore::default(),
             timeline: Timeline::default(),
             lag: Histogram::new(exact_to_a_thousandth),
@@ -255,6 +259,7 @@ impl CellAccumulator {
         let closed = !self.context.load.is_open();
         self.backed_off += u64::from(closed && record.wire.asks_to_wait());
         self.place_in_time(record, &instants);
+        self.conversations.push(record, &instants);
         let groups = self.groups.place(record, &self.context.categories);
         let kept = instants
             .completed
@@ -415,7 +420,11 @@ impl CellAccumulator {
             *rate_per_s = None;
         }
         let load = &self.context.load;
-        let repeats = rates::repeats(&rows, &self.warm, &self.context, &self.timeline);
+        let beside = rates::Beside {
+            warm: &self.warm,
+            conversations: &self.conversations,
+        };
+        let repeats = rates::repeats(&rows, &beside, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
         let within = |w: &Window, row: &Row| w.contains(row.started());

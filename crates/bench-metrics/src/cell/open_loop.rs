@@ -51,9 +51,7 @@ pub(super) fn rates<'a>(
 /// The rate at which requests were taken up over the rate at which those were due: 1, unless the client fell behind its plan.
 fn pace<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone) -> f64 {
     const NOTICED: f64 = 0.99;
-    let due = per_second(repeats.clone(), |row| {
-        taken_up(row).map(|_| row.instants().due)
-    });
+    let due = per_second(repeats.clone(), |start| start.taken.map(|_| start.due));
     let pace = sent(repeats).zip(due).map(|(sent, due)| sent / due);
     pace.filter(|pace| *pace < NOTICED).unwrap_or(1.0)
 }
@@ -65,28 +63,51 @@ fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, load: &Load) -> Op
         Load::Open { rate_per_s, .. } if load.has_one_rate() => *rate_per_s,
         _ => None,
     };
-    per_second(repeats, |row| Some(row.instants().due)).or_else(asked)
+    per_second(repeats, |start| Some(start.due)).or_else(asked)
 }
 
 /// The same of the instants at which a worker took them up: what a connection that takes no more of them holds back was offered all the same.
 pub(super) fn sent<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
-    per_second(repeats, taken_up)
+    per_second(repeats, |start| start.taken)
 }
 
-fn taken_up(row: &Row) -> Option<Stamp> {
-    let instants = row.instants();
-    instants.dispatched.or(instants.sent)
+/// What a schedule starts: a request, or a conversation with its first one.
+struct Start {
+    due: Stamp,
+    taken: Option<Stamp>,
+}
+
+/// What the schedule of a repeat started, in the order in which it was due, and how many requests each is.
+fn starts(repeat: &Repeat<'_>) -> (Vec<Start>, f64) {
+    let conversations = &repeat.conversations;
+    let of_requests = repeat.rows.iter().map(|row| {
+        let instants = row.instants();
+        Start {
+            due: instants.due,
+            taken: instants.dispatched.or(instants.sent),
+        }
+    });
+    if conversations.is_empty() {
+        return (of_requests.collect(), 1.0);
+    }
+    let of_conversations = conversations.iter().map(|one| Start {
+        due: one.due,
+        taken: one.taken,
+    });
+    let each = float(repeat.rows.len()) / float(conversations.len());
+    (of_conversations.collect(), each)
 }
 
 fn per_second<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>>,
-    at: impl Fn(&Row) -> Option<Stamp>,
+    at: impl Fn(&Start) -> Option<Stamp>,
 ) -> Option<f64> {
-    let (mut events, mut seconds) = (0_usize, 0.0);
+    let (mut events, mut seconds) = (0.0, 0.0);
     for repeat in repeats {
+        let (starts, each) = starts(repeat);
         let stamped = || {
-            let rows = repeat.rows.iter();
-            rows.filter_map(|row| Some((at(row)?, row.instants().due)))
+            let starts = starts.iter();
+            starts.filter_map(|start| Some((at(start)?, start.due)))
         };
         let first_due = stamped().map(|(_, due)| due).min();
         let last_due = stamped().map(|(_, due)| due).max();
@@ -97,14 +118,14 @@ fn per_second<'a>(
         let last = stamped().map(|(at, _)| at).max().unwrap_or(last_due);
         let due_within = (last_due - first_due).as_secs_f64();
         if let Some(planned) = repeat.planned.filter(|planned| *planned >= due_within) {
-            events += stamped().count();
+            events += each * float(stamped().count());
             seconds += planned + (last - last_due).as_secs_f64();
         } else {
-            events += stamped().filter(|(_, due)| *due < last_due).count();
+            events += each * float(stamped().filter(|(_, due)| *due < last_due).count());
             seconds += (last - first).as_secs_f64();
         }
     }
-    (seconds > 0.0 && events > 0).then(|| float(events) / seconds)
+    (seconds > 0.0 && events > 0.0).then(|| events / seconds)
 }
 
 /// Answers below which growth cannot be told from chance.
@@ -143,7 +164,8 @@ fn served<'a>(
 fn ended_while_offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> {
     let mut parts = Vec::new();
     for repeat in repeats {
-        let due = || repeat.rows.iter().map(|row| row.instants().due);
+        let (starts, _) = starts(repeat);
+        let due = || starts.iter().map(|start| start.due);
         let (Some(from), Some(to)) = (due().min(), due().max()) else {
             continue;
         };

@@ -14,6 +14,7 @@ use crate::summary::interval_of;
 use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
+use super::conversations::{Conversation, Conversations};
 use super::row::Row;
 use super::{CellContext, open_loop};
 
@@ -30,6 +31,14 @@ pub(super) struct Repeat<'a> {
     pub(super) carried: Vec<(Stamp, Stamp)>,
     /// How long its plan lasts, in seconds, where that is known.
     pub(super) planned: Option<f64>,
+    /// Its conversations, where it has such.
+    pub(super) conversations: Vec<Conversation>,
+}
+
+/// What is known of a cell beside its measured requests.
+pub(super) struct Beside<'a> {
+    pub(super) warm: &'a [Carried],
+    pub(super) conversations: &'a Conversations,
 }
 
 /// A warm-up request that was under way, or may have been, when measuring began.
@@ -53,9 +62,19 @@ struct Span<'a> {
     steady: bool,
 }
 
-impl Span<'_> {
+impl<'a> Span<'a> {
+    /// All of a repeat.
+    fn of(repeat: &'a Repeat<'a>) -> Self {
+        Self {
+            repeat,
+            window: repeat.whole,
+            counted: repeat.whole,
+            steady: false,
+        }
+    }
+
     /// The requests that started in it.
-    fn rows(&self) -> impl Iterator<Item = &Row> {
+    fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let rows = self.repeat.rows.iter();
         rows.filter(|row| !self.steady || self.window.contains(row.started()))
     }
@@ -64,20 +83,26 @@ impl Span<'_> {
 /// The repeats of rows sorted by repeat and start.
 pub(super) fn repeats<'a>(
     rows: &'a [Row],
-    warm: &[Carried],
+    beside: &Beside<'_>,
     context: &CellContext,
     timeline: &Timeline,
 ) -> Vec<Repeat<'a>> {
     let runs = rows.chunk_by(|a, b| a.repeat() == b.repeat());
     runs.filter_map(|run| {
-        let flights: Vec<Flight> = run.iter().map(flight).collect();
+        let mut flights: Vec<Flight> = run.iter().map(flight).collect();
         let from = run.iter().map(|r| r.instants().due).min()?;
         let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
         let index = run.first()?.repeat();
-        let carried = || warm.iter().filter(|w| w.repeat == index && w.ended > from);
+        let conversations = beside.conversations.of(index);
+        let warm = beside.warm.iter();
+        let carried = || warm.clone().filter(|w| w.repeat == index && w.ended > from);
         let measured = flights.iter().map(|f| (f.sent, f.ended));
         let in_flight = InFlight::of(measured.chain(carried().map(|w| (w.sent, w.ended))));
-        let found = find_steady(flights, &in_flight, &context.load);
+        // The load of an open loop ends with the last conversation that begins, not with its turns.
+        if let Some(last) = conversations.last().filter(|_| context.load.is_open()) {
+            flights.retain(|flight| flight.sent <= last.taken.unwrap_or(last.due));
+        }
+        let found = find_steady(flights, &in_flight, &pausing(&context.load, &conversations));
         Some(Repeat {
             index,
             whole: Window { from, to },
@@ -89,6 +114,7 @@ pub(super) fn repeats<'a>(
                 .filter_map(|w| Some((w.sent, w.answered.filter(|at| *at > from)?)))
                 .collect(),
             planned: open_loop::planned_seconds(context, run.len()),
+            conversations,
         })
     })
     .collect()
@@ -123,15 +149,7 @@ pub(super) fn window_rates(
     load: &Load,
     timeline: &Timeline,
 ) -> WindowRates {
-    let whole: Vec<Span<'_>> = repeats
-        .iter()
-        .map(|repeat| Span {
-            repeat,
-            window: repeat.whole,
-            counted: repeat.whole,
-            steady: false,
-        })
-        .collect();
+    let whole: Vec<Span<'_>> = repeats.iter().map(Span::of).collect();
     let steady: Vec<Span<'_>> = repeats
         .iter()
         .filter_map(|repeat| {
@@ -194,10 +212,11 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let counted = counted_out(spans, seconds, load, timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.
     let served = served.map(|rate| if rate.1.is_none() { counted } else { rate });
-    let cycle = by_cycle(spans, load, &counted).filter(|_| !steady);
+    let cycle = by_conversations(spans, load)
+        .or_else(|| by_cycle(spans, load, &counted).filter(|_| !steady));
     let known = match (load.is_open(), steady) {
         (true, _) => served,
-        (false, true) => by_littles_law(spans, mean_in_flight, 0.0, &counted),
+        (false, true) => cycle.or_else(|| by_littles_law(spans, mean_in_flight, 0.0, &counted)),
         (false, false) => cycle.or_else(|| as_counted(spans, mean_in_flight, &counted)),
     };
     let rows = || spans.iter().flat_map(Span::rows);
@@ -211,8 +230,13 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         cycle.is_some()
     };
     let (total, counted_seconds) = if followed {
-        let all = total_of(spans, |window| timeline.measured(window));
-        (all, float(completed) / requests_per_s)
+        let whole: Vec<Span<'_>> = spans.iter().map(|span| Span::of(span.repeat)).collect();
+        let completed = whole.iter().flat_map(Span::rows).filter(|r| r.completed());
+        let seconds = float(completed.count()) / requests_per_s;
+        (
+            total_of(&whole, |window| timeline.measured(window)),
+            seconds,
+        )
     } else {
         let all = total_of(spans, |window| timeline.total(window));
         (all, counted_seconds)
@@ -368,6 +392,50 @@ fn by_cycle(spans: &[Span<'_>], load: &Load, counted: &open_loop::Rate) -> Optio
     let slots = f64::from(*concurrency).min(float(n) / float(spans.len()));
     let few = float(n) < WAVES * slots * float(spans.len());
     few.then(|| by_littles_law(spans, slots, think.as_secs_f64(), counted))?
+}
+
+/// The rate of a closed loop of conversations that think between their turns: so many at a time, each giving its answers over its time.
+fn by_conversations(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> {
+    let Load::Closed {
+        concurrency,
+        think_time: None,
+        ramp: None,
+    } = load
+    else {
+        return None;
+    };
+    let all = || spans.iter().flat_map(|span| &span.repeat.conversations);
+    if !thinks(all()) {
+        return None;
+    }
+    let parts: Vec<Part> = all().map(Conversation::part).collect();
+    let (answers, seconds) = parts.iter().fold((0.0, 0.0), |(num, den), part| {
+        (num + part.num, den + part.den)
+    });
+    let slots = f64::from(*concurrency).min(float(parts.len()) / float(spans.len()));
+    let rate = Some(slots * answers / seconds).filter(|rate| *rate > 0.0)?;
+    let interval =
+        per_stream(&parts).and_then(|(_, (low, high))| interval_of(rate * low, rate * high, LEVEL));
+    Some((rate, interval))
+}
+
+/// Whether a part of the time of conversations that matters is thought.
+fn thinks<'a>(conversations: impl Iterator<Item = &'a Conversation> + Clone) -> bool {
+    const MATTERS: f64 = 0.02;
+    let thought: f64 = conversations.clone().map(Conversation::thought).sum();
+    let lasted: f64 = conversations.map(|one| one.part().den).sum();
+    thought > MATTERS * lasted
+}
+
+/// The load as its number in flight shows it: conversations that think fill no slot with requests.
+fn pausing(load: &Load, conversations: &[Conversation]) -> Load {
+    let mut load = load.clone();
+    if let Load::Closed { think_time, .. } = &mut load
+        && thinks(conversations.iter())
+    {
+        think_time.get_or_insert_default();
+    }
+    load
 }
 
 /// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole (with think time

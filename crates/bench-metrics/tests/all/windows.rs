@@ -243,6 +243,48 @@ fn slots_that_think_have_the_rate_of_their_whole_cycle() {
     assert_near(rates.output_tokens_per_s, 11.0 * 20.0 / 10.121, 0.001);
 }
 
+/// Conversations of three turns of 120 ms each, with a second of thought between them.
+fn conversations(begin: impl Iterator<Item = f64>) -> Vec<RequestRecord> {
+    let mut records = Vec::new();
+    for (session, begin) in begin.enumerate() {
+        for turn in 0..3_u32 {
+            let sent = begin + 1120.0 * f64::from(turn);
+            let mut record = even(records.len() as u64, sent, 20.0, 10.0, 11);
+            record.session = Some(session as u64);
+            record.turn = Some(turn);
+            records.push(record);
+        }
+    }
+    records
+}
+
+#[test]
+#[expect(
+    clippy::unwrap_used,
+    reason = "a rate without an interval fails its test"
+)]
+fn conversations_that_think_have_the_rate_of_their_slots() {
+    // Five slots, of which each has six conversations one after the other: 5 × 3 answers in 2.36 s.
+    let begin = (0..30).map(|i| 2360.0 * f64::from(i / 5) + f64::from(i % 5));
+    let cell = summarise_cell(&conversations(begin), closed(5));
+    let rates = headline(&cell);
+    assert_near(Some(rates.requests_per_s), 15.0 / 2.36, 0.005);
+    assert_near(rates.output_tokens_per_s, 11.0 * 15.0 / 2.36, 0.005);
+    let interval = rates.requests_per_s_interval.unwrap();
+    assert!(interval.low <= 15.0 / 2.359 && interval.high >= 15.0 / 2.363);
+}
+
+#[test]
+fn an_open_loop_of_conversations_offers_their_turns_at_the_rate_of_conversations() {
+    let begin = (0..80).map(|i| 100.0 * f64::from(i));
+    let cell = summarise_cell(&conversations(begin), open_at(10.0));
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 30.0, 1e-6);
+    assert_near(Some(rates.requests_per_s), 30.0, 1e-6);
+    let stationary = cell.windows.stationarity.and_then(|s| s.stationary);
+    assert_ne!(stationary, Some(false), "the drain is none of the load");
+}
+
 #[test]
 fn tokens_of_an_open_loop_are_of_the_time_of_its_requests() {
     let records: Vec<RequestRecord> = (0..12)
