@@ -222,6 +222,9 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
             search.found(&asked.all_slos(), &run.cells)
         }
     });
+    if run.analysis.capacity.is_some() {
+        run.analysis.scaling.clear();
+    }
     run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
     let quantiles = asked::quantiles(run);
     let facts = TrustFacts {

@@ -78,6 +78,8 @@ pub struct CellFacts {
     pub prompt_known: Option<f64>,
     /// Whether nothing but the server counted them, so that they hold a chat template which nobody took off the asked length.
     pub prompt_by_server: bool,
+    /// Whether the known tokens are the server's count.
+    pub prompt_told: bool,
     /// Share of prompt tokens that the server found in its prefix cache; absent where it does not tell.
     pub cached_share: Option<f64>,
 }
@@ -157,6 +159,7 @@ impl FactKeeper {
             served.or(record.prompt.sent_tokens),
             first,
         ) {
+            self.facts.prompt_told |= served.is_some();
             self.facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
             self.asked = self.asked.saturating_add(want);
             self.known = self.known.saturating_add(have);

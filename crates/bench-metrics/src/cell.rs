@@ -420,11 +420,8 @@ impl CellAccumulator {
             *rate_per_s = None;
         }
         let load = &self.context.load;
-        let beside = rates::Beside {
-            warm: &self.warm,
-            conversations: &self.conversations,
-        };
-        let repeats = rates::repeats(&rows, &beside, &self.context, &self.timeline);
+        let beside = (self.warm.as_slice(), &self.conversations);
+        let repeats = rates::repeats(&rows, beside, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
         let within = |w: &Window, row: &Row| w.contains(row.started());

@@ -16,7 +16,8 @@ use crate::view;
 pub(super) fn all(run: &RunRecord, samples: &[CellSamples], analysis: &Analysis) -> Vec<Finding> {
     let cells = &run.cells;
     [
-        scaling(&analysis.scaling),
+        // a stage of a search is too short to tell what is served of a load
+        scaling(&analysis.scaling).filter(|_| run.analysis.capacity.is_none()),
         load_effects(cells),
         operating_point(cells),
         lengths::output(cells, samples, analysis),

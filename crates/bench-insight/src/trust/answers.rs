@@ -378,7 +378,7 @@ pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {
     };
     let limit = 0.05 + if known > asked { template / asked } else { 0.0 };
     let off = (known - asked).abs() / asked;
-    let who = if seen.prompt_by_server {
+    let who = if seen.prompt_told {
         "counted by the server"
     } else {
         "counted by the client"

@@ -4,7 +4,7 @@ use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
-use crate::fit::plane_slopes;
+use crate::fit::{linear_fit, plane_slopes};
 use crate::memory::Memory;
 use crate::num::{float, mean};
 use crate::summary::interval_of;
@@ -37,11 +37,19 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
 
 pub(super) type Rate = (f64, Option<Interval>);
 
+/// What was served of an open loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub(super) rate: Rate,
+    /// Whether it was counted while load was offered, of a queue that grew.
+    pub(super) while_offered: bool,
+}
+
 /// What the plan of an open loop offered, how much of it per second the client sent, and what of that was served; nothing of a closed one.
 pub(super) fn rates<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     load: &Load,
-) -> (Option<f64>, Option<f64>, Option<Rate>) {
+) -> (Option<f64>, Option<f64>, Option<Served>) {
     let offered = offered(repeats.clone(), load).filter(|_| load.is_open());
     let reached = offered.map(|offered| offered * pace(repeats.clone()));
     let served = reached.and_then(|reached| served(repeats, reached, load));
@@ -72,13 +80,13 @@ pub(super) fn sent<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<
 }
 
 /// What a schedule starts: a request, or a conversation with its first one.
-struct Start {
-    due: Stamp,
+pub(super) struct Start {
+    pub(super) due: Stamp,
     taken: Option<Stamp>,
 }
 
 /// What the schedule of a repeat started, in the order in which it was due, and how many requests each is.
-fn starts(repeat: &Repeat<'_>) -> (Vec<Start>, f64) {
+pub(super) fn starts(repeat: &Repeat<'_>) -> (Vec<Start>, f64) {
     let conversations = &repeat.conversations;
     let of_requests = repeat.rows.iter().map(|row| {
         let instants = row.instants();
@@ -138,14 +146,20 @@ fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
     load: &Load,
-) -> Option<Rate> {
+) -> Option<Served> {
+    let served = |rate, while_offered| {
+        Some(Served {
+            rate,
+            while_offered,
+        })
+    };
     let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
     let completed = rows().filter(|row| row.completed()).count();
     if completed < FEWEST {
         return None;
     }
     if repeats.clone().any(|repeat| piles_up(repeat, load)) {
-        let parts = ended_while_offered(repeats.clone());
+        let parts = between_ends(repeats.clone(), |_, last_due| last_due);
         let ended = BlockMean::of_parts(&parts)?;
         // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
         let stays = rows().filter(|row| row.completed());
@@ -153,22 +167,35 @@ fn served<'a>(
         let shortest = stays.fold(f64::INFINITY, f64::min);
         let seen: f64 = parts.iter().map(|part| part.den).sum();
         let known = interval_of_rate(&ended).filter(|_| seen >= shortest);
-        return Some((ended.value, known));
+        // The warm-up had filled the server: what it was busy with all the time until the last end tells, the warm-up's answers among it.
+        let filled = repeats.clone().all(|repeat| !repeat.carried.is_empty());
+        if known.is_none() && filled {
+            let parts = between_ends(repeats, |repeat, _| repeat.whole.to);
+            let ended = BlockMean::of_parts(&parts)?;
+            return served((ended.value, interval_of_rate(&ended)), false);
+        }
+        return served((ended.value, known), known.is_some());
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;
-    Some((rate, interval_of(rate / (1.0 + most), rate, LEVEL)))
+    let interval = interval_of(rate / (1.0 + most), rate, LEVEL);
+    served((rate, interval), false)
 }
 
-/// The time from each answer's end to the next, between the first due and the last; those carried over from the warm-up are the server's work too.
-fn ended_while_offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> {
+/// The time from each answer's end to the next, from the first due until a moment that is told by the last; those carried over from the warm-up are
+/// the server's work too.
+fn between_ends<'a>(
+    repeats: impl Iterator<Item = &'a Repeat<'a>>,
+    until: impl Fn(&Repeat<'a>, Stamp) -> Stamp,
+) -> Vec<Part> {
     let mut parts = Vec::new();
     for repeat in repeats {
         let (starts, _) = starts(repeat);
         let due = || starts.iter().map(|start| start.due);
-        let (Some(from), Some(to)) = (due().min(), due().max()) else {
+        let (Some(from), Some(last_due)) = (due().min(), due().max()) else {
             continue;
         };
+        let to = until(repeat, last_due);
         let own = repeat.rows.iter().filter(|row| row.completed());
         let own = own
             .map(Row::left)
@@ -200,16 +227,13 @@ const SHORT: f64 = 0.93;
 
 /// Whether requests in flight grow for as long as load is offered, and are still there at its end: what a burst leaves goes away again.
 fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
-    let spans = || {
-        let rows = repeat.rows.iter();
-        rows.map(|row| (row.instants().due, row.left()))
-    };
-    let sorted = |pick: fn((Stamp, Stamp)) -> Stamp| {
-        let mut all: Vec<Stamp> = spans().map(pick).collect();
+    let sorted = |pick: &dyn Fn(&Row) -> Stamp| {
+        let mut all: Vec<Stamp> = repeat.rows.iter().map(pick).collect();
         all.sort_unstable();
         all
     };
-    let (started, ended) = (sorted(|span| span.0), sorted(|span| span.1));
+    let started = sorted(&|row| row.instants().due);
+    let ended = sorted(&Row::left);
     let (Some(first), Some(last)) = (started.first(), started.last()) else {
         return false;
     };
@@ -217,23 +241,34 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
     if started.len() < FEWEST_OF_A_QUEUE || length <= 0.0 {
         return false;
     }
-    let level = |share: f64| {
-        let at = *first + Nanos::from_f64(length * share);
-        let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
-        count(&started) - count(&ended)
-    };
     // The first stretch fills an empty server, whatever the load.
-    let levels: Vec<f64> = (1..=STRETCHES)
-        .map(|i| level(float(i) / float(STRETCHES)))
-        .collect();
-    let (Some(from), Some(to)) = (levels.first(), levels.last()) else {
+    let levels_of = |ended: &[Stamp]| -> Vec<f64> {
+        let level = |stretch: usize| {
+            let share = float(stretch) / float(STRETCHES);
+            let at = *first + Nanos::from_f64(length * share);
+            let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
+            count(&started) - count(ended)
+        };
+        (1..=STRETCHES).map(level).collect()
+    };
+    let levels = levels_of(&ended);
+    let grown = |levels: &[f64]| Some(levels.last()? - levels.first()?);
+    let (Some(to), Some(growth)) = (levels.last(), grown(&levels)) else {
         return false;
     };
     let n = float(STRETCHES - 1);
-    let (growth, offered) = (to - from, float(started.len()) * n / float(STRETCHES));
+    let counts = LEFT_OVER * float(started.len()) * n / float(STRETCHES);
     let most = levels.iter().copied().fold(0.0, f64::max);
     let rises_late = levels.get(STRETCHES * 2 / 3).is_some_and(|late| to > late);
-    if growth < LEFT_OVER * offered || *to < 0.7 * most || !rises_late {
+    if growth < counts || *to < 0.7 * most || !rises_late {
+        return false;
+    }
+    // Long answers fill a server for as long as they take, without a queue: without making anybody wait.
+    let filled = unhindered_ends(repeat.rows).and_then(|ends| grown(&levels_of(&ends)));
+    if growth - filled.unwrap_or(0.0) < counts
+        && !grows_slower(repeat.rows)
+        && !waits_longer(repeat.rows)
+    {
         return false;
     }
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
@@ -264,7 +299,10 @@ fn falls_short(repeat: &Repeat<'_>, load: &Load, served: f64, levels: &[f64]) ->
     // Never fewer than half of the usual number; or than Little's law needs for what was served by a server that keeps nobody waiting, since a queue
     // that grows all the time begins small.
     let usual = mean(levels).map(|mean| 0.5 * mean);
-    let needed = unhindered(repeat.rows).map(|seconds| served * seconds);
+    let answered = || repeat.rows.iter().filter(|row| row.completed());
+    let alone = unhindered(repeat.rows, 0.25)
+        .and_then(|time| mean(&answered().map(time).collect::<Vec<f64>>()));
+    let needed = alone.map(|time| served * time / 1e9);
     let enough = usual
         .into_iter()
         .chain(needed)
@@ -282,19 +320,46 @@ fn quantile_of(rows: &[Row], metric: Metric, q: f64) -> Option<f64> {
     crate::Sample::of(&values).map(|sample| sample.quantile(q))
 }
 
-/// What requests take on average, in seconds, if their first tokens come as soon as those of the quick quarter and the others at the median gap.
-fn unhindered(rows: &[Row]) -> Option<f64> {
-    let first = quantile_of(rows, Metric::Ttft, 0.25)?;
+/// What a request takes if its first token comes as soon as that of this share of quick ones and the others at the median gap, in nanoseconds.
+fn unhindered(rows: &[Row], quick: f64) -> Option<impl Fn(&Row) -> f64> {
+    let first = quantile_of(rows, Metric::Ttft, quick)?;
     let gap = quantile_of(rows, Metric::Tpot, 0.5).unwrap_or(0.0);
-    let answered = rows.iter().filter(|row| row.completed());
-    let times: Vec<f64> = answered.map(|row| by_length(row, first, gap)).collect();
-    mean(&times).map(|time| time / 1e9)
+    Some(move |row: &Row| by_length(row, first, gap))
+}
+
+/// When requests had ended that nobody kept waiting, in order.
+fn unhindered_ends(rows: &[Row]) -> Option<Vec<Stamp>> {
+    let time = unhindered(rows, 0.05)?;
+    let end = |row: &Row| {
+        if row.completed() {
+            row.instants().due + Nanos::from_f64(time(row))
+        } else {
+            row.left()
+        }
+    };
+    let mut ends: Vec<Stamp> = rows.iter().map(end).collect();
+    ends.sort_unstable();
+    Some(ends)
 }
 
 /// What an answer of so many tokens takes with this first token and this gap.
 fn by_length(row: &Row, first: f64, gap: f64) -> f64 {
     let tokens = row.instants().tokens.unwrap_or(0).saturating_sub(1);
     first + tokens as f64 * gap
+}
+
+/// Whether first tokens come later and later, by more than the share of the time that a queue takes to count.
+fn waits_longer(rows: &[Row]) -> bool {
+    let wait = |row: &Row| {
+        let instants = row.instants();
+        Some((
+            instants.due.as_secs_f64(),
+            instants.value(Metric::TtftDue)? / 1e9,
+        ))
+    };
+    let waits: Vec<(f64, f64)> = rows.iter().filter_map(wait).collect();
+    let low = linear_fit(&waits, LEVEL).and_then(|fit| fit.slope.low);
+    low.is_some_and(|low| low > LEFT_OVER)
 }
 
 fn grows_slower(rows: &[Row]) -> bool {

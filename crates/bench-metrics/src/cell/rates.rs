@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Interval, Load, Metric, Rates, Stamp, Stationarity, Window, WindowRates};
+use bench_schema::{
+    Interval, Load, Metric, Nanos, Rates, Stamp, Stationarity, Window, WindowRates,
+};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
@@ -33,12 +35,6 @@ pub(super) struct Repeat<'a> {
     pub(super) planned: Option<f64>,
     /// Its conversations, where it has such.
     pub(super) conversations: Vec<Conversation>,
-}
-
-/// What is known of a cell beside its measured requests.
-pub(super) struct Beside<'a> {
-    pub(super) warm: &'a [Carried],
-    pub(super) conversations: &'a Conversations,
 }
 
 /// A warm-up request that was under way, or may have been, when measuring began.
@@ -73,6 +69,18 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// The part of it in which an open loop offers load.
+    fn while_offered(&self) -> Self {
+        let (starts, _) = open_loop::starts(self.repeat);
+        let last = starts.iter().map(|start| start.due).max();
+        let to = last.filter(|last| *last > self.counted.from);
+        let counted = Window {
+            to: to.unwrap_or(self.counted.to),
+            ..self.counted
+        };
+        Self { counted, ..*self }
+    }
+
     /// The requests that started in it.
     fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let rows = self.repeat.rows.iter();
@@ -83,7 +91,7 @@ impl<'a> Span<'a> {
 /// The repeats of rows sorted by repeat and start.
 pub(super) fn repeats<'a>(
     rows: &'a [Row],
-    beside: &Beside<'_>,
+    (warm, conversations): (&[Carried], &Conversations),
     context: &CellContext,
     timeline: &Timeline,
 ) -> Vec<Repeat<'a>> {
@@ -93,9 +101,8 @@ pub(super) fn repeats<'a>(
         let from = run.iter().map(|r| r.instants().due).min()?;
         let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
         let index = run.first()?.repeat();
-        let conversations = beside.conversations.of(index);
-        let warm = beside.warm.iter();
-        let carried = || warm.clone().filter(|w| w.repeat == index && w.ended > from);
+        let conversations = conversations.of(index);
+        let carried = || warm.iter().filter(|w| w.repeat == index && w.ended > from);
         let measured = flights.iter().map(|f| (f.sent, f.ended));
         let in_flight = InFlight::of(measured.chain(carried().map(|w| (w.sent, w.ended))));
         // The load of an open loop ends with the last conversation that begins, not with its turns.
@@ -198,20 +205,17 @@ fn stationarity(repeats: &[Repeat<'_>]) -> Option<Stationarity> {
 }
 
 fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> {
-    let length = |of: fn(&Span<'_>) -> Window| -> f64 {
-        let lengths = spans.iter().map(|s| of(s).length().as_secs_f64());
-        lengths.sum()
-    };
-    let (seconds, counted_seconds) = (length(|s| s.window), length(|s| s.counted));
-    if seconds <= 0.0 || counted_seconds <= 0.0 {
+    let seconds: f64 = spans.iter().map(|s| s.window.length().as_secs_f64()).sum();
+    if seconds <= 0.0 || spans.iter().any(|s| s.counted.length() <= Nanos::ZERO) {
         return None;
     }
     let mean_in_flight = mean_in_flight(spans, seconds);
     let (offered, reached, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let steady = spans.iter().all(|s| s.steady);
-    let counted = counted_out(spans, seconds, load, timeline);
+    let counted = counted_out(spans, seconds, timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.
-    let served = served.map(|rate| if rate.1.is_none() { counted } else { rate });
+    let while_offered = served.is_some_and(|served| served.while_offered);
+    let served = served.map(|s| if s.rate.1.is_none() { counted } else { s.rate });
     let cycle = by_conversations(spans, load)
         .or_else(|| by_cycle(spans, load, &counted).filter(|_| !steady));
     let known = match (load.is_open(), steady) {
@@ -230,16 +234,9 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         cycle.is_some()
     };
     let (total, counted_seconds) = if followed {
-        let whole: Vec<Span<'_>> = spans.iter().map(|span| Span::of(span.repeat)).collect();
-        let completed = whole.iter().flat_map(Span::rows).filter(|r| r.completed());
-        let seconds = float(completed.count()) / requests_per_s;
-        (
-            total_of(&whole, |window| timeline.measured(window)),
-            seconds,
-        )
+        all_of(spans, requests_per_s, timeline)
     } else {
-        let all = total_of(spans, |window| timeline.total(window));
-        (all, counted_seconds)
+        counted_in(spans, while_offered, timeline)
     };
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
@@ -257,6 +254,12 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         served_requests_per_s: served.map(|(rate, _)| rate),
         output_tokens_per_s: output,
         output_tokens_per_s_interval: output.and_then(|value| {
+            if load.is_open() && followed {
+                // What their growth leaves open of the requests it leaves open of their tokens.
+                let each = value / requests_per_s;
+                let of_requests = requests_per_s_interval?;
+                return interval_of(of_requests.low * each, of_requests.high * each, LEVEL);
+            }
             let closed = (steady && !load.is_open()).then_some(mean_in_flight);
             let by_streams = closed.and_then(|in_flight| of_streams(value, spans, in_flight));
             by_streams.or_else(|| around(value, spans, timeline, &tokens_of))
@@ -266,6 +269,25 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         mean_in_flight,
         peak_in_flight: peak(spans),
     })
+}
+
+/// What all requests of the repeats got, and the time that they stand for at this rate.
+fn all_of(spans: &[Span<'_>], requests_per_s: f64, timeline: &Timeline) -> (TimeCounts, f64) {
+    let whole: Vec<Span<'_>> = spans.iter().map(|span| Span::of(span.repeat)).collect();
+    let completed = whole.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let seconds = float(completed.count()) / requests_per_s;
+    let total = total_of(&whole, |window| timeline.measured(window));
+    (total, seconds)
+}
+
+/// What came within the spans, or within the part of them in which load was offered, and their length in seconds.
+fn counted_in(spans: &[Span<'_>], while_offered: bool, timeline: &Timeline) -> (TimeCounts, f64) {
+    let offered = spans.iter().filter(|_| while_offered);
+    let offered: Vec<Span<'_>> = offered.map(Span::while_offered).collect();
+    let spans = if while_offered { &offered } else { spans };
+    let seconds = spans.iter().map(|s| s.counted.length().as_secs_f64());
+    let total = total_of(spans, |window| timeline.total(window));
+    (total, seconds.sum())
 }
 
 /// Requests in flight over the spans, each weighted by its length.
@@ -301,18 +323,13 @@ fn total_of(spans: &[Span<'_>], of: impl Fn(Window) -> TimeCounts) -> TimeCounts
     total
 }
 
-/// What completed over the time. In a closed loop the answers carried over from the warm-up that ended then are part of what was served, as their
-/// tokens are, each for the part of its time that lies in the window; an open loop follows its own requests.
-fn counted_out(
-    spans: &[Span<'_>],
-    seconds: f64,
-    load: &Load,
-    timeline: &Timeline,
-) -> open_loop::Rate {
+/// What completed over the time. The answers carried over from the warm-up that ended then are part of what was served, as their tokens are, each for
+/// the part of its time that lies in the window.
+fn counted_out(spans: &[Span<'_>], seconds: f64, timeline: &Timeline) -> open_loop::Rate {
     let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let carried = spans.iter().flat_map(|s| {
         let ended = s.repeat.carried.iter();
-        let ended = ended.filter(|(_, end)| !load.is_open() && s.window.contains(*end));
+        let ended = ended.filter(|(_, end)| s.window.contains(*end));
         ended.map(|(sent, end)| {
             let within = (*end - s.window.from.max(*sent)).as_f64();
             within / (*end - *sent).as_f64().max(1.0)
