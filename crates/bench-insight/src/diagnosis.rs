@@ -423,7 +423,10 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
 /// Nothing costs users time; and where the limit lies, if a sweep shows it.
 fn healthy(run: &RunRecord) -> Option<Finding> {
     let draft = Draft::new(Cause::Healthy, 0.0).refuted_by(Experiment::TwiceTheLoad);
+    // A search goes beyond the limit on purpose, in stages too short to tell it, and has its own answer.
+    let is_sweep = run.analysis.capacity.is_none();
     let found = view::load_series(&run.cells)
+        .filter(|_| is_sweep)
         .and_then(|(factor, series)| Some((factor, series.into_iter().max_by_key(Vec::len)?)));
     let Some((factor, members)) = found else {
         let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();

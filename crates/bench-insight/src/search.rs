@@ -65,6 +65,11 @@ const RATE: &str = "rate";
 const ALONE: u64 = 5;
 const OF_A_PART: &str = "this is one shard's part of the search; merge the results of all shards with `bench-report merge`";
 const NO_BEGINNING: &str = "the first requests, sent one at a time, all failed, so the search has no starting point; see the failures";
+/// Whether an interval is narrow enough for its middle to be an answer: its ends are within a quarter of it, or so.
+fn is_value((low, high): (f64, f64)) -> bool {
+    high <= low * 1.65
+}
+
 /// Stages near a crossing before it is told.
 const ENOUGH: usize = 2;
 /// So many stages in a row in which the client was the limit, and it is no accident.
@@ -134,7 +139,7 @@ impl SearchAsked {
         // stages that contradict each other bound nothing
         let capacity =
             capacity.filter(|_| !matches!(stopped, SearchEnd::Unsteady | SearchEnd::NotMonotone));
-        // a value is one where both sides are known, and nobody broke off
+        // a value is one where both sides are known well enough, and nobody broke off
         let is_told = matches!(stopped, SearchEnd::Precise | SearchEnd::Budget);
         let whole = |load: f64| if self.closed { load.floor() } else { load };
         CapacityRecord {
@@ -142,7 +147,7 @@ impl SearchAsked {
             stopped,
             why,
             value: capacity
-                .filter(|c| is_told && c.bounds().is_some())
+                .filter(|c| is_told && c.bounds().is_some_and(is_value))
                 .map(|c| whole(c.value)),
             low: capacity.and_then(|c| c.low).map(whole),
             high: capacity.and_then(|c| c.high).map(whole),

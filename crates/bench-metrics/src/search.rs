@@ -212,10 +212,8 @@ impl Search {
     /// Whether a stage is so plainly beyond the capacity that going on with it tells nothing: at least four times as many values as
     /// may be are beyond an objective.
     pub fn is_over(&self, shares: &[Option<Share>]) -> bool {
-        self.attain.iter().zip(shares).any(|(attain, share)| {
-            let high = share.map(|share| share_interval(&share).high);
-            high.is_some_and(|high| 1.0 - high > 4.0 * (1.0 - attain))
-        })
+        let mut each = self.attain.iter().zip(shares);
+        each.any(|(attain, share)| share.is_some_and(|share| is_over(&share, *attain)))
     }
 
     /// Requests before a stage of so many: a part of them, and at least those of two seconds or of every slot.
@@ -415,6 +413,23 @@ impl Search {
     }
 }
 
+fn is_over(share: &Share, attain: f64) -> bool {
+    1.0 - share_interval(share).high > 4.0 * (1.0 - attain)
+}
+
+/// The lowest load that was plainly beyond an objective, as all stages of at least as much were.
+fn plainly_beyond(stages: &[Stage], objective: usize, attain: f64) -> Option<f64> {
+    let told = stages
+        .iter()
+        .filter_map(|stage| Some((stage.load, (*stage.shares.get(objective)?)?)));
+    let mut by_load: Vec<(f64, Share)> = told.collect();
+    by_load.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let beyond = by_load
+        .iter()
+        .take_while(|(_, share)| is_over(share, attain));
+    beyond.last().map(|(load, _)| *load)
+}
+
 /// Whether an objective is plainly missed at one load and plainly met at one that is plainly higher. Both stages are long enough for queues to build,
 /// else that of the higher load is only too short.
 fn is_upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) -> bool {
@@ -524,11 +539,14 @@ fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Optio
         }
         found = marginal(&points, odds);
     }
+    // The curve is fitted near the crossing; where it is known badly, its end may lie where a stage was plainly beyond.
+    let bounded = plainly_beyond(stages, objective, attain);
+    let at_most = |load: f64| bounded.map_or(load, |most| load.min(most));
     Some(Crossing {
         load: Estimate {
-            value: found.at.exp(),
-            low: found.low.map(f64::exp),
-            high: found.high.map(f64::exp),
+            value: at_most(found.at.exp()),
+            low: found.low.map(|low| at_most(low.exp())),
+            high: found.high.map(|high| at_most(high.exp())),
             level: LEVEL,
         },
         slope: found.slope,

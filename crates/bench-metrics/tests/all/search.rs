@@ -507,6 +507,36 @@ fn told_stage(load: f64, value: f64, effective: f64, requests: u64) -> Stage {
 }
 
 /// A burst at a load that is too high ends within its first requests, one at a load that is not goes on all within: neither is a reason to measure lower.
+/// Stages of a server of six slots that a stranger's search made: it was told 26.5 to 81.8, though nothing was within at 46.8 and more.
+#[test]
+fn an_interval_ends_where_a_stage_was_plainly_beyond() {
+    let stages = [
+        told_stage(28.7, 1.0, 30.0, 30),
+        told_stage(57.4, 0.0, 1.85, 30),
+        told_stage(36.5, 1.0, 21.5, 30),
+        told_stage(44.2, 1.0, 6.35, 30),
+        told_stage(46.8, 0.0217, 20.2, 46),
+        told_stage(38.7, 0.9333, 15.1, 120),
+        told_stage(39.5, 0.8333, 3.19, 240),
+        told_stage(36.2, 0.7583, 4.48, 600),
+        told_stage(31.3, 0.9977, 188.0, 443),
+    ];
+    let (server, objectives) = eight_slots();
+    let ask = Search {
+        attain: vec![0.95],
+        first: 6.8,
+        ..asked(&server, &objectives)
+    };
+    let found = ask.found(&stages);
+    let load = found
+        .as_ref()
+        .and_then(bench_metrics::Found::capacity)
+        .map(|own| own.load);
+    let known =
+        load.is_some_and(|load| load.high.is_some_and(|high| high <= 46.8) && load.value <= 46.8);
+    assert!(known, "{load:?}");
+}
+
 #[test]
 fn nothing_is_measured_below_a_load_that_was_met() {
     let (server, objectives) = eight_slots();
