@@ -40,6 +40,12 @@ pub(crate) fn start(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(loaded.threads)
         .thread_name(|at| format!("compute-{at}"))
+        .start_handler(|_| {
+            // A client on the same processors is woken for each token: arithmetic waits for it, not the other way round.
+            // On Linux "this process" is this thread, and a refusal changes nothing that is computed.
+            #[cfg(target_os = "linux")]
+            let _refused = rustix::process::setpriority_process(None, 5);
+        })
         .build()
         .map_err(|error| failed(std::io::Error::other(error)))?;
     let waiter = tokio::runtime::Builder::new_current_thread()
