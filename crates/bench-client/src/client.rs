@@ -93,10 +93,11 @@ impl Client {
         }
     }
 
-    /// Let the pause of `batching` follow this client's token gaps. Has no effect without kernel stamps, where a late read
-    /// is a late stamp.
+    /// Let the pause of `batching` follow this client's token gaps, and bounds of stamps its sleep. There is no pause without kernel
+    /// stamps, where a late read is a late stamp.
     pub fn batch_reads(&mut self, batching: &ReadBatching) {
-        if self.clock_kind().0 == ClockKind::Kernel {
+        self.connector.follow(batching.wakes());
+        if batching.may_pause() && self.clock_kind().0 == ClockKind::Kernel {
             self.gaps = Some(GapTracker::new(batching.clone()));
         }
     }

@@ -1,12 +1,14 @@
 //! The one place where time is read.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bench_schema::{Nanos, Stamp};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::wakes::Wakes;
 
 /// Readings of the two clocks for one offset; the tightest pair counts.
 const OFFSET_READINGS: usize = 5;
@@ -110,14 +112,17 @@ pub(crate) struct KernelStamps {
     closings: Recent,
     /// Reads that are still expected to bring several content events each.
     several: Cell<u32>,
+    /// When the thread sleeps, where that is known.
+    wakes: OnceCell<Arc<Wakes>>,
 }
 
-/// What nineteen of twenty of the latest durations stay below.
+/// What nineteen of twenty of the latest durations stay below, and what all do.
 #[derive(Debug)]
 struct Recent {
     values: RefCell<[i64; REMEMBERED]>,
     seen: Cell<usize>,
     usual: Cell<Option<Nanos>>,
+    longest: Cell<Option<Nanos>>,
 }
 
 impl Recent {
@@ -126,6 +131,7 @@ impl Recent {
             values: RefCell::new([0; REMEMBERED]),
             seen: Cell::new(0),
             usual: Cell::new(None),
+            longest: Cell::new(None),
         }
     }
 
@@ -137,18 +143,14 @@ impl Recent {
         self.seen.set(seen.wrapping_add(1));
         // Looked at now and then: a read must not pay for a sort.
         if self.seen.get().is_multiple_of(FEWEST) {
-            self.usual.set(self.quantile());
+            let mut sorted = *self.values.borrow();
+            let known = sorted.get_mut(..self.seen.get().min(REMEMBERED));
+            let known = known.unwrap_or_default();
+            known.sort_unstable();
+            let usual = known.get((known.len() * 19).div_ceil(20) - 1);
+            self.usual.set(usual.copied().map(Nanos::new));
+            self.longest.set(known.last().copied().map(Nanos::new));
         }
-    }
-
-    fn quantile(&self) -> Option<Nanos> {
-        let mut sorted = *self.values.borrow();
-        let known = sorted.get_mut(..self.seen.get().min(REMEMBERED))?;
-        known.sort_unstable();
-        known
-            .get((known.len() * 19).div_ceil(20) - 1)
-            .copied()
-            .map(Nanos::new)
     }
 }
 
@@ -160,6 +162,7 @@ impl KernelStamps {
             lags: Recent::new(),
             closings: Recent::new(),
             several: Cell::new(0),
+            wakes: OnceCell::new(),
             clock,
         }
     }
@@ -183,9 +186,35 @@ impl KernelStamps {
         self.convert(realtime_ns).min(returned)
     }
 
-    /// A read took this long from the arrival of its last segment.
-    pub(crate) fn note_lag(&self, lag: Nanos) {
+    /// The thread to which this belongs tells here when it sleeps.
+    pub(crate) fn follow(&self, wakes: Arc<Wakes>) {
+        self.wakes.get_or_init(|| wakes);
+    }
+
+    /// A read took this long from the arrival of its last segment, which had the kernel's stamp.
+    pub(crate) fn note_lag(&self, arrival: Stamp, lag: Nanos) {
         self.lags.push(lag);
+        if let Some(wakes) = self.wakes.get() {
+            wakes.note_arrival(arrival);
+        }
+    }
+
+    /// A read of which nobody knows when its bytes arrived: they had when the thread was awake.
+    pub(crate) fn note_unstamped(&self) {
+        if let Some(wakes) = self.wakes.get() {
+            wakes.note_arrival(wakes.ended());
+        }
+    }
+
+    /// A moment before which nothing had arrived of what is read now on a socket that was empty before, by when the thread was woken for it.
+    /// `lag` is from the last segment's arrival to its read. Where the stamp is the read's return it is not known, and no bound covers it.
+    pub(crate) fn nothing_before(&self, lag: Option<Nanos>) -> Option<Stamp> {
+        let latency = match (lag, self.lags.longest.get()) {
+            (None, _) => Some(Nanos::ZERO),
+            // a thread that was held up now was not woken as it usually is
+            (Some(lag), longest) => longest.filter(|longest| lag <= *longest),
+        };
+        Some(self.wakes.get()?.nothing_before(latency))
     }
 
     /// The closing events of an answer came this long after its last token, which had been read before them.

@@ -26,6 +26,7 @@ use crate::fault::Fault;
 use crate::socket::{Peek, ReadLog, Socket, Watched, connected, stream_socket};
 use crate::sys::ask_for_stamps;
 use crate::transfer::{Stream, Wire};
+use crate::wakes::Wakes;
 use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, TlsOptions};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
@@ -103,6 +104,11 @@ impl Connector {
 
     pub(crate) fn clock(&self) -> &Clock {
         self.stamps.clock()
+    }
+
+    /// Its connections belong to a thread of which this is known.
+    pub(crate) fn follow(&self, wakes: Arc<Wakes>) {
+        self.stamps.follow(wakes);
     }
 
     /// Why arrival stamps are not the kernel's, where they are not.

@@ -23,6 +23,7 @@ mod sys;
 mod target;
 mod timer;
 mod transfer;
+mod wakes;
 
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
 pub use client::Client;

@@ -17,6 +17,7 @@ use std::thread::Thread;
 use bench_schema::{Nanos, Stamp};
 use futures_util::task::AtomicWaker;
 
+use crate::wakes::Wakes;
 use crate::{Clock, ReadMark, Timer};
 
 /// How long gaps are collected before the pause is set anew.
@@ -42,6 +43,7 @@ const FEWEST_GAPS: usize = 20;
 /// let runtime = tokio::runtime::Builder::new_current_thread()
 ///     .enable_all()
 ///     .on_thread_park(batching.park_hook())
+///     .on_thread_unpark(batching.wake_hook())
 ///     .build()?;
 /// // client.batch_reads(&batching); batching.give_way_to(&timer);
 /// runtime.block_on(batching.around(async { /* the worker's work */ }));
@@ -64,12 +66,13 @@ struct Shared {
     woken: AtomicBool,
     worker: AtomicWaker,
     thread: OnceLock<Thread>,
+    wakes: Arc<Wakes>,
     /// When each of the thread's timers will want it ([`Timer::next`]). Those that are gone drop out.
     timers: Mutex<Vec<Weak<AtomicI64>>>,
 }
 
 impl ReadBatching {
-    /// No pause yet, and never one longer than `most`.
+    /// No pause yet, and never one longer than `most`; with zero there is none.
     pub fn new(clock: Clock, most: Nanos) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -82,6 +85,7 @@ impl ReadBatching {
                 woken: AtomicBool::new(false),
                 worker: AtomicWaker::new(),
                 thread: OnceLock::new(),
+                wakes: Arc::new(Wakes::new()),
                 timers: Mutex::default(),
             }),
         }
@@ -90,7 +94,24 @@ impl ReadBatching {
     /// What the thread's runtime does before it sleeps (`Builder::on_thread_park`).
     pub fn park_hook(&self) -> impl Fn() + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        move || shared.wait()
+        move || {
+            shared.wait();
+            shared.wakes.begin(shared.clock.now());
+        }
+    }
+
+    /// What it does when it is woken (`Builder::on_thread_unpark`).
+    pub fn wake_hook(&self) -> impl Fn() + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.wakes.end(shared.clock.now())
+    }
+
+    pub(crate) fn wakes(&self) -> Arc<Wakes> {
+        Arc::clone(&self.shared.wakes)
+    }
+
+    pub(crate) fn may_pause(&self) -> bool {
+        self.shared.most > Nanos::ZERO
     }
 
     /// Make no pause that could delay what this timer waits for, for as long as the timer lives. A worker has one timer for its whole

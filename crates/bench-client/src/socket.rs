@@ -336,11 +336,20 @@ impl ReadLog {
 
     /// A read began at `started`, returned at `returned` and left the queue empty if `drained`.
     pub(crate) fn note_read(&self, read: Read) {
-        let arrival = read.realtime_ns.map_or(read.returned, |at| {
-            let arrival = self.stamps.arrival(at, read.returned);
-            self.stamps.note_lag(read.returned - arrival);
-            arrival
-        });
+        let stamped = read.realtime_ns.is_some();
+        let arrival = read
+            .realtime_ns
+            .map_or(read.returned, |at| self.stamps.arrival(at, read.returned));
+        let lag = stamped.then(|| read.returned - arrival);
+        let seen_empty = self.drained.get();
+        let seen_empty = match self.stamps.nothing_before(lag) {
+            Some(at) => seen_empty.max(at),
+            None => seen_empty,
+        };
+        match lag {
+            Some(lag) => self.stamps.note_lag(arrival, lag),
+            None => self.stamps.note_unstamped(),
+        }
         let gap = arrival - self.mark.get().arrival;
         if self.opening.get().is_some() {
             let usual = self.usual_gap.get();
@@ -348,16 +357,15 @@ impl ReadLog {
             self.usual_gap.set(usual + step);
         }
         // A segment arrives as a whole.
-        let previous_return = if read.one_segment && read.realtime_ns.is_some() {
+        let previous_return = if read.one_segment && stamped {
             arrival
         } else {
-            self.drained.get().min(arrival)
+            seen_empty.min(arrival)
         };
         if self.events.replace(0) < 2 {
             self.stamps.note_single();
         }
         let closing = self.stamps.closing().map(|delay| arrival - delay);
-        let stamped = read.realtime_ns.is_some();
         let shared = self.is_shared.get();
         // Of several segments the stamp is the last one's, and of whose answer that is nobody knows.
         let own = read.one_segment || read.piece == Some(PieceEnd::OfASegment);
@@ -663,8 +671,8 @@ pub struct ReadMark {
     pub returned: Stamp,
     /// Whether `arrival` is the kernel's. Where it is not, how late the read was is not known.
     pub stamped: bool,
-    /// A moment at which the socket was seen empty: no byte of this read had arrived then. Normally the read before this one. The same as
-    /// `arrival` where one segment brought all of it.
+    /// No byte of this read had arrived then: the socket was seen empty at the read before this one, and if the thread slept since, it was
+    /// woken for this one. The same as `arrival` where one segment brought all of it.
     pub previous_return: Stamp,
     /// From when on a last token can have arrived that was read together with the closing events of its answer, by how long after their
     /// last tokens such events have lately come (in nineteen of twenty answers that were read apart; else by how long this thread takes

@@ -79,7 +79,10 @@ impl WorkerPool {
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
-                late: late_read.then(|| ReadBatching::new(clock.clone(), MOST_LATE)),
+                late: ReadBatching::new(
+                    clock.clone(),
+                    if late_read { MOST_LATE } else { Nanos::ZERO },
+                ),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
@@ -150,7 +153,7 @@ struct WorkerContext {
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
-    late: Option<ReadBatching>,
+    late: ReadBatching,
 }
 
 impl WorkerContext {
@@ -196,19 +199,15 @@ impl WorkerContext {
                 }
             }
         });
-        match &self.late {
-            Some(late) => runtime.block_on(late.around(work)),
-            None => runtime.block_on(work),
-        }
+        runtime.block_on(self.late.around(work));
     }
 
     fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all();
-        if let Some(late) = &self.late {
-            builder.on_thread_park(late.park_hook());
-        }
-        builder.build()
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(self.late.park_hook())
+            .on_thread_unpark(self.late.wake_hook())
+            .build()
     }
 
     fn begin_in_turn(&self, client: &Client) {
@@ -220,10 +219,8 @@ impl WorkerContext {
         let timer = Timer::new(self.clock.clone(), SPIN)?;
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
         self.begin_in_turn(&client);
-        if let Some(late) = &self.late {
-            late.give_way_to(&timer);
-            client.batch_reads(late);
-        }
+        self.late.give_way_to(&timer);
+        client.batch_reads(&self.late);
         client.prewarm().await?;
         let worker = Worker {
             index: self.index,
@@ -266,8 +263,7 @@ impl WorkerContext {
 
     /// Since it was last asked.
     fn longest_pause(&self) -> Option<Nanos> {
-        let pause = self.late.as_ref()?.take_longest();
-        Some(pause).filter(|pause| *pause > Nanos::ZERO)
+        Some(self.late.take_longest()).filter(|pause| *pause > Nanos::ZERO)
     }
 }
 

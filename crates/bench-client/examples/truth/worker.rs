@@ -50,18 +50,16 @@ pub(crate) fn measure(options: &Options, target: &Target) -> Result<Measured, St
 fn work(options: &Options, target: Arc<Target>) -> Result<Measured, String> {
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), Nanos::new(options.late_us * 1_000));
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all();
-    if options.late_us > 0 {
-        builder.on_thread_park(batching.park_hook());
-    }
-    let runtime = builder.build().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(batching.park_hook())
+        .on_thread_unpark(batching.wake_hook())
+        .build()
+        .map_err(|error| error.to_string())?;
     let tasks = LocalSet::new();
     runtime.block_on(batching.around(tasks.run_until(async {
         let mut client = Client::new(target, clock.clone()).map_err(|error| error.to_string())?;
-        if options.late_us > 0 {
-            client.batch_reads(&batching);
-        }
+        client.batch_reads(&batching);
         let client = Rc::new(client);
         let before = thread_schedstat().unwrap_or_default();
         let (exchanges, resident) = load(options, &client).await;

@@ -45,17 +45,17 @@ fn how_long_closing_takes_is_what_was_seen_apart_or_else_below_the_lag_of_reads_
  {
     let stamps = KernelStamps::new(Clock::start());
     let usual = Nanos::new(50_000);
-    (1..FEWEST).for_each(|_| stamps.note_lag(usual));
+    (1..FEWEST).for_each(|_| stamps.note_lag(Stamp::default(), usual));
     assert_eq!(stamps.closing(), None);
-    stamps.note_lag(usual);
+    stamps.note_lag(Stamp::default(), usual);
     assert_eq!(stamps.closing(), Some(usual));
-    stamps.note_lag(Nanos::from_millis(5));
-    (0..31).for_each(|_| stamps.note_lag(usual));
+    stamps.note_lag(Stamp::default(), Nanos::from_millis(5));
+    (0..31).for_each(|_| stamps.note_lag(Stamp::default(), usual));
     assert_eq!(stamps.closing(), Some(usual));
     // One in ten is no stall.
     for _ in 0..8 {
-        stamps.note_lag(Nanos::from_millis(1));
-        (0..7).for_each(|_| stamps.note_lag(usual));
+        stamps.note_lag(Stamp::default(), Nanos::from_millis(1));
+        (0..7).for_each(|_| stamps.note_lag(Stamp::default(), usual));
     }
     assert_eq!(stamps.closing(), Some(Nanos::from_millis(1)));
     (0..FEWEST).for_each(|_| stamps.note_closing(Nanos::new(20_000)));

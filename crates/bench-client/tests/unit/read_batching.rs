@@ -87,6 +87,7 @@ fn work<F: Future>(worker: impl FnOnce(ReadBatching) -> F) -> (F::Output, Nanos)
     batching.set(NEVER, clock.now() + NEVER);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .on_thread_park(batching.park_hook())
+        .on_thread_unpark(batching.wake_hook())
         .build();
     let output = runtime
         .unwrap()

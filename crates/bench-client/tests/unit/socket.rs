@@ -145,6 +145,56 @@ fn a_long_event_is_read_in_parts_of_which_none_ends_within_an_empty_line() {
     assert_eq!(next_end(b"data: half of"), None);
 }
 
+/// Tokens that come together after a gap woke the thread: they did not come at any time since the read before.
+#[test]
+fn events_that_waited_together_are_bounded_by_the_wake_up_and_not_by_the_gap_before_them() {
+    const ROUNDS: usize = 200;
+    let gap = Nanos::from_millis(4);
+    let clock = Clock::start();
+    let batching = crate::ReadBatching::new(clock.clone(), Nanos::ZERO);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(batching.park_hook())
+        .on_thread_unpark(batching.wake_hook())
+        .build()
+        .unwrap();
+    let (mut bounded, mut held, mut narrow) = (0, 0, 0);
+    runtime.block_on(async {
+        let (mut socket, log, mut far) = stamped_pair(clock.clone());
+        log.stamps.follow(batching.wakes());
+        let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
+        let (told, written) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for round in 0..ROUNDS {
+                std::thread::sleep(gap.to_duration());
+                // alone at first, so that the thread's latency is known
+                for _ in 0..if round < 20 { 1 } else { 2 } {
+                    far.write_all(event).unwrap();
+                    told.send(clock.now() + Nanos::from_micros(50)).unwrap();
+                }
+            }
+        });
+        for round in 0..ROUNDS {
+            let events = if round < 20 { 1 } else { 2 };
+            // the kernel joins what was acknowledged
+            rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), true).unwrap();
+            let reads = read_what_waits(&mut socket, events * event.len()).await;
+            let first = written.recv().unwrap();
+            (1..events).for_each(|_| drop(written.recv().unwrap()));
+            let (mark, bytes) = &reads[0];
+            if mark.stamped && (bytes.len() > event.len() || mark.continues) {
+                bounded += 1;
+                held += usize::from(mark.previous_return <= first);
+                narrow += usize::from(mark.arrival - mark.previous_return < Nanos::from_millis(2));
+            }
+        }
+        server.join().unwrap();
+    });
+    // On a machine that is busy a thread may once in a while be woken later than it ever was before.
+    assert!(held * 10 >= bounded * 9, "{held} of {bounded}");
+    assert!(narrow > 0, "{narrow} of {bounded}");
+}
+
 /// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
 #[tokio::test]
 async fn events_that_one_segment_brought_have_its_stamp() {
