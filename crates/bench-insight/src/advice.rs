@@ -125,8 +125,14 @@ pub fn how_to_vary(advice: &Advice) -> Option<(String, String)> {
 }
 
 /// Whether slow requests have nothing in common that was told.
-fn is_unnamed(finding: &Finding) -> bool {
-    let told = [Known::SlowReplaced, Known::SlowFromTokens, Known::LateShare].map(Known::into);
+pub(crate) fn is_unnamed(finding: &Finding) -> bool {
+    let told = [
+        Known::SlowReplaced,
+        Known::SlowFromTokens,
+        Known::SlowAfterIdle,
+        Known::LateShare,
+    ]
+    .map(Known::into);
     let named = |e: &Evidence| {
         told.contains(&e.figure) || e.of.is_some() && e.figure == Known::SlowShare.into()
     };

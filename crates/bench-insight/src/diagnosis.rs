@@ -67,6 +67,10 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     let metrics_were_read = run.cells.iter().any(metrics);
     for finding in &mut found {
         finding.advice = advice::of(finding, &run.server);
+        if load::gpu_is_full(run, finding) {
+            let more = |advice: &Advice| advice.action == Action::RunMoreAtOnce;
+            finding.advice.retain(|advice| !more(advice));
+        }
         if metrics_were_read {
             without_reading_again(finding);
         }
@@ -203,6 +207,12 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         .flatten(),
     );
     found.retain(|f| f.severity >= least(f));
+    if load::is_of_time_limit(look) {
+        found = under_overload(found);
+    }
+    if let Some(idle) = unexplained::after_idle(look) {
+        found = under_idle(idle, found);
+    }
     if found.is_empty() {
         found.extend(unexplained::all(look));
     } else if found
@@ -230,6 +240,45 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Who waits in a queue that grows is cut off by the client's time limit in the end.
+fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
+    let overload = found
+        .iter()
+        .position(|f| f.cause() == Some(Cause::Overload));
+    if let Some(overload) = overload {
+        let mut root = found.remove(overload);
+        found.retain(|f| {
+            let of_it = f.cause() == Some(Cause::Failing);
+            if of_it {
+                root.consequences.push(Cause::Failing);
+                root.severity = root.severity.max(f.severity);
+            }
+            !of_it
+        });
+        found.insert(0, root);
+    }
+    found
+}
+
+/// What a server that sleeps while nobody asks makes of a cell: first tokens that look like a queue, or like a stop of all.
+fn under_idle(mut idle: Finding, found: Vec<Finding>) -> Vec<Finding> {
+    let mut kept = Vec::new();
+    for finding in found {
+        let cause = finding.cause().filter(|cause| {
+            let looks_so = [WAITING, STANDSTILL, PREFILL]
+                .iter()
+                .any(|of| of.contains(cause));
+            looks_so && finding.severity <= 2.5 * idle.severity
+        });
+        match cause {
+            Some(cause) => idle.consequences.push(cause),
+            None => kept.push(finding),
+        }
+    }
+    kept.push(idle);
+    kept
 }
 
 /// From which cost on a cause is told: what happens once costs less the longer the run is, and happened all the same.
@@ -323,6 +372,11 @@ const EXPLAINS: &[Explains] = &[
         Cause::MemoryPressure,
         &[WAITING, DECODE, &[Cause::Step, Cause::Drift]],
     ),
+    // What is thrown out of the cache stands still until it is taken up again.
+    Explains {
+        at_most: 4.0,
+        ..explains(Cause::MemoryPressure, &[STANDSTILL])
+    },
     explains(
         Cause::ClientLimited,
         &[

@@ -90,6 +90,7 @@ fn unit_of(figure: Known) -> Unit {
         | K::StallPeriod
         | K::StallLength
         | K::ClientLateness
+        | K::SlowAfterIdle
         | K::Limit => Unit::Ns,
         K::Ttft | K::QuietTtft | K::CachedTtft | K::ServerTtft | K::TtftPerToken => Unit::Ns,
         K::Itl | K::MeanGap | K::Tpot | K::QuietTpot | K::TpotAtMore | K::TimePerOutputToken => {

@@ -5,6 +5,8 @@ mod packed;
 use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
 use packed::PackedSamples;
 
+use crate::diagnosis::median;
+
 /// One completed request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSample {
@@ -290,7 +292,7 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
     let least = STANDS_OUT * median.max(mean / 2.0);
-    let usual = *median;
+    let usual = pace(&stamps).unwrap_or(*median);
     let each: Vec<(Stamp, f64)> = stamps
         .windows(2)
         .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()))
@@ -305,18 +307,35 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     found.into()
 }
 
-/// Whether a gap is a token that was late on its way: those behind it come at once until they are as early as without it. A longer one is seen.
+/// The usual time from one event to the next, however unevenly they travel: over eight of them, where there are as many.
+fn pace(stamps: &[Stamp]) -> Option<f64> {
+    const OVER: usize = 8;
+    let spans = stamps.iter().zip(stamps.get(OVER..)?);
+    median(
+        spans
+            .map(|(from, to)| (*to - *from).as_f64() / OVER as f64)
+            .collect(),
+    )
+}
+
+/// Whether a gap is a token that was late on its way: those behind it come the sooner, so that soon a part of the delay is gone. A longer one is seen.
 fn is_made_up(from_it: &[(Stamp, f64)], usual: f64) -> bool {
     const SEEN: f64 = 1e8;
+    const LEFT: f64 = 0.8;
     let Some(((_, gap), behind)) = from_it.split_first() else {
         return false;
     };
-    let quick = behind
-        .iter()
-        .map(|(_, gap)| *gap)
-        .take_while(|gap| *gap < usual);
-    let made_up: f64 = quick.map(|gap| usual - gap).sum();
-    *gap < SEEN && made_up >= 0.5 * (gap - usual)
+    let late = gap - usual;
+    let (mut passed, mut left) = (0.0, late);
+    let soon = behind.iter().take_while(|(_, gap)| {
+        passed += gap;
+        passed <= SEEN
+    });
+    let mut left = soon.map(|(_, gap)| {
+        left += gap - usual;
+        left
+    });
+    *gap < SEEN && left.any(|left| left <= LEFT * late)
 }
 
 #[cfg(test)]

@@ -251,11 +251,12 @@ pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
     fatal.next().map(|reason| reason.message)
 }
 
-/// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see.
+/// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see: a level that moves, or a queue that grows.
 pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
     const CODE: &str = "not_stationary";
     let mut reasons = std::mem::take(&mut trust.reasons);
-    for finding in diagnosis::of_two_levels(found) {
+    let overload = found.iter().filter(|f| f.cause() == Some(Cause::Overload));
+    for finding in diagnosis::of_two_levels(found).chain(overload) {
         let known = |cell: &String| {
             let same = |r: &TrustReason| r.code == CODE && r.names(cell);
             reasons.iter().any(same)
@@ -265,6 +266,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
             continue;
         };
         let also_in = cells.collect();
+        let is_overload = finding.cause() == Some(Cause::Overload);
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "the first requests are slower than the rest",
             Some(Cause::Drift) => "latency drifts",
@@ -273,16 +275,27 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
             }
             _ => "latency changes within the cell",
         };
-        let message = format!(
-            "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
-            text::percent(finding.severity)
-        );
+        let (message, next, threshold) = if is_overload {
+            let message = "the queue grows for as long as the load lasts, since the server does not keep up with the rate: latencies depend on the length of the run, and are no property of the server".to_owned();
+            let next = "lower the rate for latencies; the completed rate is what the server can do";
+            (message, next, 0.0)
+        } else {
+            let message = format!(
+                "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
+                text::percent(finding.severity)
+            );
+            (
+                message,
+                "measure longer, or use a longer warm-up",
+                diagnosis::MIXED,
+            )
+        };
         reasons.push(TrustReason {
-            next: Some("measure longer, or use a longer warm-up".to_owned()),
+            next: Some(next.to_owned()),
             cell: Some(cell),
             also_in,
             measured: Some(finding.severity),
-            threshold: Some(diagnosis::MIXED),
+            threshold: Some(threshold),
             ..TrustReason::new(CODE, TrustVerdict::Doubtful, message)
         });
     }
@@ -337,3 +350,7 @@ fn worst(mut found: Vec<TrustReason>) -> Option<TrustReason> {
     }
     Some(first)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/trust.rs"]
+mod tests;

@@ -107,6 +107,11 @@ const LEAST_SERVED: f64 = 0.96;
 
 /// Of an open loop whose queue grows. A table that does not follow its requests to their ends tells it by its rate over a long window.
 pub(crate) fn behind(cell: &CellRecord) -> Option<Behind> {
+    behind_with(cell, 0)
+}
+
+/// The same where this many requests that the client's time limit cut off would have been answered.
+pub(crate) fn behind_with(cell: &CellRecord, cut_off: u64) -> Option<Behind> {
     let rates = cell.headline_rates().filter(|_| cell.load.is_open())?;
     let offered = rates
         .offered_requests_per_s
@@ -115,7 +120,7 @@ pub(crate) fn behind(cell: &CellRecord) -> Option<Behind> {
     let counts = &cell.counts;
     let answered = match counts.planned {
         0 => offered,
-        planned => offered * counts.completed as f64 / planned as f64,
+        planned => offered * (counts.completed + cut_off) as f64 / planned as f64,
     };
     let long = || mean(cell, Metric::E2e).is_some_and(|e2e| rates.seconds * 1e9 >= 20.0 * e2e);
     let (served, least) = match rates.served_requests_per_s {

@@ -325,6 +325,7 @@ names! {
         SlowRatio "slow_ratio" "Their time over that of the quick quarter.";
         SlowFromTokens "slow_from_tokens" "Prompt tokens from which on nearly all requests are slow.";
         SlowReplaced "slow_replaced" "Share of the slow requests whose connection the server had closed.";
+        SlowAfterIdle "slow_after_idle" "How long nothing was in progress, from which on the next request is slow.";
         LateShare "late_share" "Share of the requests whose first token is late.";
         SlowBeforeFirst "slow_before_first" "Share of what they take longer that lies before the first token.";
         PauseShare "pause_share" "Share of the users' time in gaps of four times the usual and more.";

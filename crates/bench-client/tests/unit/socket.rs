@@ -180,7 +180,9 @@ fn events_that_waited_together_are_bounded_by_the_wake_up_and_not_by_the_gap_bef
             rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), true).unwrap();
             let reads = read_what_waits(&mut socket, events * event.len()).await;
             let first = written.recv().unwrap();
-            (1..events).for_each(|_| drop(written.recv().unwrap()));
+            for _ in 1..events {
+                let _second = written.recv().unwrap();
+            }
             let (mark, bytes) = &reads[0];
             if mark.stamped && (bytes.len() > event.len() || mark.continues) {
                 bounded += 1;

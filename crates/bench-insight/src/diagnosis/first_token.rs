@@ -171,7 +171,7 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Ttft, start.ttft)
         .because(Known::ServerTtft, told)
         .because(Known::EventsAtOnce, whole)
-        .because(Known::TtftShare, start.share())
+        .because(Known::TtftShare, start.ttft / start.e2e)
         .refuted_by(Experiment::BesideTheServer)
         .done()
 }
@@ -312,9 +312,12 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     let running = level(look, Signal::Running).unwrap_or(0.0);
     let share = |waits: f64| waits / (waits + running).max(f64::MIN_POSITIVE);
     // What the server says of every request counts more than a gauge that is read now and then.
-    let seen = gauge.filter(|waits| told.is_none() && *waits >= 0.5 && share(*waits) >= WAITING);
-    if let Some(waits) = seen {
-        let found = Draft::in_cell(Cause::Queueing, share(waits), look.cell)
+    let seen = gauge.filter(|waits| told.is_none() && *waits >= 0.5);
+    // However often the gauge met the moment between two steps: nobody waits in the queue for longer than for a first token.
+    let seen = seen.map(|waits| (waits, share(waits).min(start.share())));
+    let seen = seen.filter(|(_, cost)| *cost >= WAITING && !nobody_is_held(look));
+    if let Some((waits, cost)) = seen {
+        let found = Draft::in_cell(Cause::Queueing, cost, look.cell)
             .because(Known::Waiting, waits)
             .because(Known::Running, running)
             .because(Known::TtftShare, start.share())

@@ -7,12 +7,14 @@ use bench_schema::{
 use super::look::{Look, Seen, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
+use crate::samples::Lost;
 use crate::signals::Signal;
 use crate::view;
 
 /// An open loop that is served less than it offers and answers, so that requests pile up for as long as load is offered.
 pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
-    let behind = view::behind(look.cell).filter(|_| !is_only_slower(look))?;
+    let behind = view::behind(look.cell).or_else(|| behind_its_limit(look));
+    let behind = behind.filter(|_| !is_only_slower(look))?;
     // Users wait for what piled up: their time beyond that of the first requests.
     let times: Vec<f64> = look.seen.iter().map(|s| s.end - s.from).collect();
     let early = times
@@ -28,6 +30,19 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerRate)
         .done()
+}
+
+/// An open loop in which requests pile up until the client's time limit cuts them off: they were offered, and would have been answered later.
+fn behind_its_limit(look: &Look<'_>) -> Option<view::Behind> {
+    let cut_off: u64 = look.cell.counts.timeouts.iter().map(|(_, n)| *n).sum();
+    let behind = view::behind_with(look.cell, cut_off).filter(|_| piles_up(look))?;
+    is_of_time_limit(look).then_some(behind)
+}
+
+/// Whether nearly all lost requests were cut off by the client's time limit.
+pub(super) fn is_of_time_limit(look: &Look<'_>) -> bool {
+    let timed_out = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
+    !look.lost.is_empty() && timed_out.count() * 10 >= look.lost.len() * 9
 }
 
 /// Whether more are in flight because each token takes longer, by as much: a level that moves. Twice as many and more are a queue or a batch that grows.
@@ -177,7 +192,7 @@ pub(super) fn gpu(cells: &[CellRecord]) -> Option<Finding> {
         return None;
     }
     let (cause, experiment) = match usage {
-        u if u > 0.95 => (Cause::GpuSaturated, Experiment::MoreLevels),
+        u if u > GPU_FULL => (Cause::GpuSaturated, Experiment::MoreLevels),
         u if u < 0.6 => (Cause::GpuLow, Experiment::HigherLimit),
         _ => return None,
     };
@@ -191,6 +206,22 @@ pub(super) fn gpu(cells: &[CellRecord]) -> Option<Finding> {
         .refuted_by(experiment)
         .done()
 }
+
+/// Whether the GPU has nothing left in the cells of a finding, so that more at once would only share it.
+pub(super) fn gpu_is_full(run: &RunRecord, finding: &Finding) -> bool {
+    let mut cells = run
+        .cells
+        .iter()
+        .filter(|cell| finding.cells.contains(&cell.id));
+    cells.any(|cell| {
+        Signal::GpuUse
+            .of(cell)
+            .is_some_and(|level| level.mean > GPU_FULL)
+    })
+}
+
+/// Mean use from which on a GPU counts as full.
+const GPU_FULL: f64 = 0.95;
 
 /// A GPU that heat or power holds back.
 pub(super) fn gpu_throttled(cell: &CellRecord) -> Option<Finding> {

@@ -134,13 +134,17 @@ impl<'a> Look<'a> {
     }
 
     fn count_in_flight(&mut self, keep_every: u64) {
-        let lost = self.lost.iter().filter(|lost| lost.sent);
-        let held = lost.map(|lost| (self.ns(lost.due), self.ns(lost.end)));
         let spans = self.seen.iter().map(|seen| (seen.from, seen.end));
-        let under_way = UnderWay::of(spans.chain(held));
+        let under_way = UnderWay::of(spans.chain(self.held()));
         for seen in &mut self.seen {
             seen.in_flight = under_way.at(seen.from).max(1) as f64 * keep_every as f64;
         }
+    }
+
+    /// From when to when each lost request was under way.
+    fn held(&self) -> impl Iterator<Item = (f64, f64)> {
+        let lost = self.lost.iter().filter(|lost| lost.sent);
+        lost.map(|lost| (self.ns(lost.due), self.ns(lost.end)))
     }
 
     /// A stamp on the axis of this look.
@@ -210,22 +214,20 @@ impl<'a> Look<'a> {
     }
 
     /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
-    /// taken out too. Where the server knew the beginnings of half of the prompts and is quicker for them, of those alone: that the first prompts of
+    /// taken out too, and where lost requests held a quarter of a closed loop's slots, what was quick since so few shared the server. Where the server knew the beginnings of half of the prompts and is quicker for them, of those alone: that the first prompts of
     /// a kind are slow is the cache's doing.
     pub(super) fn slowness(&self) -> Vec<(f64, f64)> {
-        let by_load: Vec<(f64, f64)> = self.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
-        let line = Line::of(&by_load);
-        let usual = median(self.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
-        let moved = self.load_moves() && line.at(usual) > 0.0;
+        let by_load = ByLoad::of(&self.seen);
+        let moved = self.load_moves();
         let known_only = first_token::is_cached(self);
+        let held = UnderWay::of(self.held());
+        let slots = self.concurrency().map_or(f64::INFINITY, f64::from);
+        let is_relieved = |s: &Seen<'_>| s.slow < 1.0 && held.at(s.sent) as f64 >= 0.25 * slots;
         let seen = self.seen.iter();
         seen.filter(|s| !known_only || first_token::is_known(s.request))
+            .filter(|s| !is_relieved(s))
             .map(|s| {
-                let by_load = if moved {
-                    (line.at(s.in_flight) / line.at(usual)).max(0.1)
-                } else {
-                    1.0
-                };
+                let by_load = if moved { by_load.at(s.in_flight) } else { 1.0 };
                 (s.sent, s.slow / by_load)
             })
             .collect()
@@ -304,6 +306,18 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
     by_end.sort_by(|a, b| a.0.to.total_cmp(&b.0.to));
     // Within a tenth of what the quicker one takes it is one moment.
     let at_once = |a: &Prefill, b: &Prefill| b.to - a.to <= 0.1 * a.quick.min(b.quick);
+    // Prompts of one length tell what a token costs where more or fewer of them share a step.
+    let each = if each > 0.0 {
+        each
+    } else {
+        let steps = by_end.chunk_by(|a, b| at_once(&a.0, &b.0));
+        let points = steps.flat_map(|step| {
+            let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
+            step.iter()
+                .map(move |(prefill, _)| (tokens, prefill.to - prefill.sent))
+        });
+        Line::of(&points.collect::<Vec<_>>()).slope
+    };
     // When first tokens came, with all prompts and tokens until then.
     let mut until: Vec<(f64, Together)> = Vec::new();
     let mut all = Together::default();
@@ -337,6 +351,44 @@ fn fullest(samples: &CellSamples) -> u32 {
         .iter()
         .max_by_key(|(repeat, n)| (**n, u32::MAX - **repeat));
     most.map_or(0, |(repeat, _)| *repeat)
+}
+
+/// What requests take, over the usual, by how many are in flight when they start: the medians of requests with about as many.
+struct ByLoad(Vec<(f64, f64)>);
+
+impl ByLoad {
+    /// Requests whose median is one.
+    const FEWEST: usize = 8;
+    const PARTS: usize = 12;
+
+    fn of(seen: &[Seen<'_>]) -> Self {
+        let mut sorted: Vec<(f64, f64)> = seen.iter().map(|s| (s.in_flight, s.slow)).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let enough = Self::FEWEST.max(sorted.len() / Self::PARTS);
+        let mut parts: Vec<(f64, Vec<f64>)> = Vec::new();
+        for same in sorted.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq()) {
+            let slow = same.iter().map(|(_, slow)| *slow);
+            match parts.last_mut().filter(|(_, part)| part.len() < enough) {
+                Some((most, part)) => {
+                    *most = same.last().map_or(*most, |(n, _)| *n);
+                    part.extend(slow);
+                }
+                None => parts.extend(same.last().map(|(n, _)| (*n, slow.collect()))),
+            }
+        }
+        let medians = parts.into_iter();
+        Self(
+            medians
+                .filter_map(|(most, part)| Some((most, median(part)?)))
+                .collect(),
+        )
+    }
+
+    fn at(&self, in_flight: f64) -> f64 {
+        let part = self.0.partition_point(|(most, _)| *most < in_flight);
+        let found = self.0.get(part).or(self.0.last());
+        found.map_or(1.0, |(_, slow)| slow.max(0.1))
+    }
 }
 
 /// How long an answer is.

@@ -18,7 +18,7 @@ const FEWEST: usize = 40;
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
-    if let Some(cold) = slow_start(&points) {
+    if let Some(cold) = slow_start(&points).filter(|cold| !is_burst(look, cold)) {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
@@ -46,7 +46,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
     // A queue that comes and goes is no change of the server.
     if !cold && !of_the_server(look) {
-        return falls(look, &points);
+        return falls(look, &points).or_else(|| along_a_line(look, &points));
     }
     let comes_back = !cold && levels::comes_back(found);
     if comes_back && !rises_and_falls(look, &points) {
@@ -229,6 +229,18 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
         after: usual,
         cost: lost / all,
     })
+}
+
+/// Whether far more requests than usual came in the time of a slow start: then they compete with each other.
+fn is_burst(look: &Look<'_>, start: &SlowStart) -> bool {
+    const MORE: f64 = 1.5;
+    const ERRORS: f64 = 2.0;
+    const FEWEST: f64 = 6.0;
+    let at = |i: usize| look.seen.get(i).map_or(0.0, |seen| seen.from);
+    let (from, last) = (at(0), at(look.seen.len() - 1));
+    let came = start.n as f64 - 1.0;
+    let usual = look.seen.len() as f64 * (at(start.n - 1) - from) / (last - from);
+    look.is_open() && came >= FEWEST.max(MORE * usual) && came - usual >= ERRORS * usual.sqrt()
 }
 
 fn start_finding(look: &Look<'_>, start: &SlowStart) -> Option<Finding> {

@@ -3,8 +3,9 @@
 
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
-use super::look::{Look, Seen, UnderWay, median, quantile};
+use super::look::{Cover, Look, Seen, UnderWay, median, quantile};
 use super::{first_token, over_time};
+use crate::advice;
 use crate::draft::{Draft, of_cell};
 use crate::signals::Signal;
 use crate::view;
@@ -22,14 +23,22 @@ const OF_PROMPTS: f64 = 0.6;
 
 /// All that is left in a cell in which nothing else was found.
 pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
-    let found: Vec<Finding> = [slow_requests(look), pauses(look)]
-        .into_iter()
-        .flatten()
-        .collect();
-    if found.is_empty() {
-        return first_token::of_short_prompts(look).into_iter().collect();
+    /// What requests lose beyond the quick quarter, over what pauses take of them, up to which these are why.
+    const BY_PAUSES: f64 = 2.0;
+    let (slow, paused) = (slow_requests(look), pauses(look));
+    match (slow, paused) {
+        (None, None) => first_token::of_short_prompts(look).into_iter().collect(),
+        (Some(slow), Some(mut paused))
+            if slow.cause() == Some(Cause::SlowRequests)
+                && advice::is_unnamed(&slow)
+                && slow.severity <= BY_PAUSES * paused.severity =>
+        {
+            paused.severity = paused.severity.max(slow.severity);
+            paused.consequences.push(Cause::SlowRequests);
+            vec![paused]
+        }
+        (slow, paused) => slow.into_iter().chain(paused).collect(),
     }
-    found
 }
 
 /// Share of the users' time that slow requests or pauses take, whichever takes more: nobody is healthy who pays for what was not explained.
@@ -192,6 +201,92 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
         .because(Known::SlowFromTokens, from_length)
         .because(Known::SlowBeforeFirst, before_first)
         .refuted_by(Experiment::AgainWithLog)
+        .done()
+}
+
+/// A request, with how long nothing had been under way when it came; negative where something was, and without end for the first.
+struct Arrival<'a> {
+    seen: &'a Seen<'a>,
+    idle: f64,
+    /// Whether its first token takes twice as long as the quickest tenth's of as long prompts, and what is beyond that: most may be late.
+    late: bool,
+    beyond: f64,
+}
+
+fn arrivals<'a>(look: &'a Look<'a>) -> Vec<Arrival<'a>> {
+    const LATE: f64 = 2.0;
+    let lost = look.lost.iter().map(|l| (look.ns(l.due), look.ns(l.end)));
+    let spans = look.seen.iter().map(|s| (s.sent, s.end));
+    let mut spans: Vec<(f64, f64)> = spans.chain(lost).collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
+    let mut order: Vec<_> = with_ttft.zip(look.prefills()).collect();
+    order.sort_by(|a, b| a.0.sent.total_cmp(&b.0.sent));
+    let over = order
+        .iter()
+        .filter_map(|(seen, p)| Some(seen.request.ttft? / p.quick));
+    let quickest = quantile(over.collect(), 0.1).unwrap_or(1.0);
+    let (mut before, mut busy_until) = (0, f64::NEG_INFINITY);
+    let arrival = |(seen, prefill): (&'a Seen<'a>, &super::look::Prefill)| {
+        while let Some((_, end)) = spans.get(before).filter(|span| span.0 < seen.sent) {
+            busy_until = busy_until.max(*end);
+            before += 1;
+        }
+        let (ttft, quick) = (seen.request.ttft?, quickest * prefill.quick);
+        Some(Arrival {
+            seen,
+            idle: seen.sent - busy_until,
+            late: ttft > LATE * quick,
+            beyond: ttft - quick,
+        })
+    };
+    order.into_iter().filter_map(arrival).collect()
+}
+
+/// The idle time from which on first tokens are late, where it parts them best.
+fn parting(all: &[Arrival<'_>]) -> Option<f64> {
+    let mut alone: Vec<_> = all.iter().filter(|a| a.idle > 0.0).collect();
+    alone.sort_by(|a, b| b.idle.total_cmp(&a.idle));
+    let mut more = 0_i64;
+    let so_far = alone.iter().map(|a| {
+        more += if a.late { 1 } else { -1 };
+        (more, a.idle)
+    });
+    let best = so_far.max_by_key(|(more, _)| *more)?;
+    (best.0 > 0).then_some(best.1)
+}
+
+/// Requests that come after nothing was under way for a while, where these wait for their first token and those that come sooner do not: the server
+/// sleeps meanwhile. Those that come while it wakes up wait as well.
+pub(super) fn after_idle(look: &Look<'_>) -> Option<Finding> {
+    const FEWEST_OF_A_KIND: usize = 5;
+    let mut all = arrivals(look);
+    // nobody knows what was before the first
+    all.retain(|a| a.late || a.idle.is_finite());
+    let least = parting(&all)?;
+    let wakes = || all.iter().filter(|a| a.idle >= least);
+    let waking = Cover::of(wakes().filter_map(|a| Some((a.seen.sent, a.seen.first?))));
+    let meets_it =
+        |a: &&Arrival<'_>| a.idle >= least || waking.within(a.seen.sent, a.seen.sent + 1.0) > 0.0;
+    let others = || all.iter().filter(|a| !meets_it(a));
+    let late_of = |of: &mut dyn Iterator<Item = &Arrival<'_>>| of.filter(|a| a.late).count();
+    let (late_wakes, late_others) = (late_of(&mut wakes()), late_of(&mut others()));
+    let parted = late_wakes >= FEWEST_OF_A_KIND
+        && others().count() >= FEWEST_OF_A_KIND
+        && late_wakes * 10 >= wakes().count() * 9
+        && late_others * 10 <= others().count();
+    let slow: Vec<_> = all.iter().filter(meets_it).filter(|a| a.late).collect();
+    let cost = slow.iter().map(|a| a.beyond).sum::<f64>() / look.taken();
+    let ratio = |a: &&Arrival<'_>| a.seen.request.ttft.map(|ttft| ttft / (ttft - a.beyond));
+    (parted && look.seen.len() >= FEWEST && cost >= super::LEAST).then_some(())?;
+    Draft::in_cell(Cause::SlowRequests, cost, look.cell)
+        .because(Known::SlowAfterIdle, least)
+        .because(Known::LateShare, slow.len() as f64 / all.len() as f64)
+        .because(
+            Known::SlowRatio,
+            median(slow.iter().filter_map(ratio).collect()),
+        )
+        .refuted_by(Experiment::TwiceTheLoad)
         .done()
 }
 

@@ -1114,7 +1114,12 @@ fn more_in_flight_because_each_answer_takes_longer_is_no_overload() {
 
 #[test]
 fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
-    let one = cell(Asks::Closed(8), equal, Server::default());
+    // Four of eight wait, and so does half of everybody's time.
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let one = cell(Asks::Closed(8), equal, server);
     let (mut run, samples) = run(&[one], true, 2);
     let mut told = |waiting: f64, running: f64| {
         let derived = &mut run.cells[0].hardware.as_mut().unwrap().derived;
@@ -1125,7 +1130,11 @@ fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
         queue.map(|queue| (queue.severity, queue.figure(&Known::Waiting.into())))
     };
     // Half of those that are there wait; half a request on average, and a tenth of all, is where it begins.
-    assert_eq!(told(4.0, 4.0), Some((0.5, Some(4.0))));
+    let (cost, waiting) = told(4.0, 4.0).unwrap();
+    assert!(
+        (0.48..=0.5).contains(&cost) && waiting == Some(4.0),
+        "{cost}"
+    );
     assert!(told(0.6, 4.0).is_some());
     assert_eq!((told(0.4, 0.4), told(1.0, 11.0)), (None, None));
 }

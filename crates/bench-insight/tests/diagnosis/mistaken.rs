@@ -1,6 +1,7 @@
 //! What was once taken for something else, found by servers that nobody had written the rules for.
 
-use bench_schema::{PhaseShares, Quantity, Unit};
+use bench_insight::{Lost, LostSample};
+use bench_schema::{PhaseShares, Quantity, Stamp, Unit};
 
 use super::*;
 
@@ -150,4 +151,231 @@ fn connections_come_before_a_time_that_nobody_can_name_where_nobody_waits() {
     let all = findings(&run, &samples);
     assert_eq!(causes(&all), [Cause::NewConnections]);
     assert_eq!(all[0].consequences, [Cause::WaitingOrPrefill]);
+}
+
+#[test]
+fn who_waits_for_the_next_step_only_is_no_queue_however_often_a_gauge_meets_it() {
+    let cells = [cell(Asks::Closed(4), |_, _| (60, 25), Server::default())];
+    let (mut run, samples) = run(&cells, true, 2);
+    let figures = [
+        ("waiting_mean", 0.67),
+        ("waiting_peak", 4.0),
+        ("running_mean", 3.33),
+        ("running_peak", 4.0),
+    ];
+    told(&mut run, 0.0, 0.0, &figures);
+    run.cells[0].phases = None;
+    assert_eq!(found(&run, &samples), [Cause::Healthy]);
+    // nor does a queue cost more than the time to the first token
+    told(&mut run, 0.0, 0.0, &[("running_peak", 3.0)]);
+    run.cells[0].phases = None;
+    let all = findings(&run, &samples);
+    let queue = all.iter().find(|f| f.cause() == Some(Cause::Queueing));
+    assert!(queue.is_none_or(|f| f.severity < 0.16), "{queue:?}");
+}
+
+#[test]
+fn what_is_quicker_while_lost_requests_hold_slots_is_no_step() {
+    let cells = [cell(Asks::Closed(6), equal, Server::default())];
+    let (run, mut samples) = run(&cells, false, 2);
+    let second = |at: Stamp| at.as_secs_f64();
+    for request in &mut samples[0].requests {
+        let taken = request.end - request.start;
+        if (11.0..14.0).contains(&second(request.start)) {
+            request.end = request.start + Nanos::from_f64(0.8 * taken.as_f64());
+        }
+    }
+    assert_eq!(found(&run, &samples), [Cause::Step]);
+    let stamp = |at: f64| Stamp::EPOCH + Nanos::from_secs_f64(at);
+    samples[0].lost = (0..4)
+        .map(|_| LostSample {
+            repeat: 0,
+            due: stamp(10.9),
+            end: stamp(14.1),
+            sent: true,
+            how: Lost::TimedOut,
+            status: None,
+            endpoint: 0,
+        })
+        .collect();
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::Step), "{found:?}");
+}
+
+#[test]
+fn pauses_explain_the_requests_that_have_them() {
+    let server = Server {
+        evicts: Some(2),
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Closed(4), |_, _| (64, 40), server)];
+    let (run, samples) = run(&cells, false, 2);
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::Pauses]);
+    assert_eq!(all[0].consequences, [Cause::SlowRequests]);
+}
+
+#[test]
+fn equal_prompts_that_share_a_step_are_no_stop_of_all() {
+    let server = Server {
+        blocking: true,
+        step: 6.0,
+        prefill: 2.0,
+        prefill_token: 0.3,
+        ..Server::default()
+    };
+    for seed in 1..=3 {
+        let cells = [cell(Asks::Closed(3), |_, _| (1000, 20), server.clone())];
+        let (run, samples) = run(&cells, false, seed);
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::PeriodicStall), "{found:?}");
+        assert!(!found.contains(&Cause::Frozen), "{found:?}");
+    }
+}
+
+#[test]
+fn a_drift_is_named_whatever_is_in_flight_meanwhile() {
+    let server = Server {
+        step: 8.0,
+        step_each: 0.05,
+        pace: |t| 1.0 + 0.02 * t / 1e3,
+        ..Server::default()
+    };
+    for seed in 1..=8 {
+        let drifting = Cell {
+            seconds: 22.0,
+            ..cell(
+                Asks::Poisson(12.0),
+                |_, draw| (60, draw.whole(10.0, 60.0)),
+                server.clone(),
+            )
+        };
+        let (run, samples) = run(&[drifting], false, seed);
+        let found = found(&run, &samples);
+        assert_eq!(found, [Cause::Drift], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_server_that_sleeps_while_nobody_asks_is_told_as_such() {
+    let cells = [cell(Asks::Poisson(1.2), |_, _| (60, 20), Server::default())];
+    let (run, mut samples) = run(&cells, false, 3);
+    assert_eq!(found(&run, &samples), [Cause::Healthy]);
+    let wake_up = Nanos::from_millis(800);
+    let (mut busy_until, mut awake_at) = (Stamp::EPOCH, Stamp::EPOCH);
+    for request in &mut samples[0].requests {
+        if (request.start - busy_until).as_secs_f64() > 0.7 {
+            awake_at = request.start + wake_up;
+        }
+        // whoever comes meanwhile waits as well
+        let late = (awake_at - request.start).or_zero();
+        request.end = request.end + late;
+        request.ttft = request.ttft.map(|ttft| ttft + late.as_f64());
+        busy_until = busy_until.max(request.end);
+    }
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::SlowRequests]);
+    let idle = all[0].figure(&Known::SlowAfterIdle.into()).unwrap();
+    assert!((0.7e9..1.1e9).contains(&idle), "{idle}");
+}
+
+#[test]
+fn a_ramp_up_to_a_limit_has_no_slow_start() {
+    // what takes longer beyond eight at once is the ramp's doing; the first requests are the quickest
+    let cells = [cell(Asks::Closed(16), |_, _| (30, 20), Server::default())];
+    let (mut run, mut samples) = run(&cells, false, 2);
+    let second = Nanos::from_secs(6);
+    let from = samples[0].requests[0].start;
+    let mut slots: Vec<Stamp> = Vec::new();
+    let mut requests = Vec::new();
+    let mut like = samples[0].requests[0].clone();
+    let mut busy = [from; 8];
+    let mut now = from;
+    for n in 0..400_u64 {
+        // a sixteenth more every 0.375 s
+        let asked = usize::try_from((now - from).get() / 375_000_000).unwrap() + 1;
+        slots.sort_unstable();
+        if slots.len() >= asked.min(16) {
+            now = now.max(slots.remove(0));
+        }
+        busy.sort_unstable();
+        let begun = now.max(busy[0]);
+        let wobble = Nanos::from_micros(i64::try_from(n * 7 % 11).unwrap() * 700);
+        let end = begun + Nanos::from_millis(220) + wobble;
+        busy[0] = end;
+        like.id = n;
+        (like.due, like.start, like.end) = (now, now, end);
+        like.ttft = Some((begun - now).as_f64() + 30e6);
+        requests.push(like.clone());
+        slots.push(end);
+        now = now + Nanos::from_micros(10);
+        if now - from > second {
+            break;
+        }
+    }
+    samples[0].requests = requests;
+    if let bench_schema::Load::Closed { ramp, .. } = &mut run.cells[0].load {
+        *ramp = serde_json::from_str(r#"{"kind": "line", "from": 1, "to": 16}"#).ok();
+        assert!(ramp.is_some());
+    }
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::ColdStart), "{found:?}");
+}
+
+#[test]
+fn a_burst_of_arrivals_at_the_beginning_is_no_slow_start() {
+    let server = Server {
+        blocking: true,
+        step: 6.0,
+        prefill_token: 0.2,
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Even(2.0), |_, _| (1000, 20), server.clone())];
+    let (run, mut samples) = run(&cells, false, 2);
+    // twelve that came within two and a half seconds and competed
+    let requests = &mut samples[0].requests;
+    let from = requests[0].start;
+    for (n, request) in requests.iter_mut().take(12).enumerate() {
+        let taken = request.end - request.start;
+        request.start = from + Nanos::from_millis(200 * i64::try_from(n).unwrap());
+        request.due = request.start;
+        request.end = request.start + taken + taken + taken;
+    }
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::ColdStart), "{found:?}");
+}
+
+#[test]
+fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequence() {
+    let server = Server {
+        slots: 6,
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Poisson(30.0), |_, _| (60, 25), server)];
+    let (mut run, mut samples) = run(&cells, false, 2);
+    let limit = Nanos::from_secs(4);
+    let (kept, late): (Vec<_>, Vec<_>) = std::mem::take(&mut samples[0].requests)
+        .into_iter()
+        .partition(|r| r.end - r.start < limit);
+    samples[0].requests = kept;
+    samples[0].lost = late
+        .iter()
+        .map(|r| LostSample {
+            repeat: 0,
+            due: r.due,
+            end: r.start + limit,
+            sent: true,
+            how: Lost::TimedOut,
+            status: None,
+            endpoint: 0,
+        })
+        .collect();
+    let counts = &mut run.cells[0].counts;
+    let lost = late.len() as u64;
+    counts.completed -= lost;
+    counts.timed_out = lost;
+    counts.timeouts = vec![(bench_schema::Stage::FirstToken, lost)];
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all)[0], Cause::Overload, "{all:?}");
+    assert!(all[0].consequences.contains(&Cause::Failing), "{all:?}");
 }

@@ -46,3 +46,30 @@ fn a_token_that_was_late_on_its_way_is_no_stall_and_one_that_was_made_late_is() 
     let stops = |n: i64| if n < 20 { 10 * n } else { 10 * n + 50 };
     assert_eq!(stalls(&answer((1..60).map(stops))).len(), 1);
 }
+
+#[test]
+fn a_network_that_delays_each_token_by_chance_stops_none() {
+    // exponential delays of 15 ms, 8.7 ms apart, in order
+    let mut state = 7_u64;
+    let mut uniform = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        ((state >> 33) as f64 + 0.5) / f64::from(1_u32 << 31)
+    };
+    let (mut stood, mut all) = (0.0, 0.0);
+    for _ in 0..100 {
+        let mut last = 0.0_f64;
+        let at: Vec<i64> = (0..60)
+            .map(|n| {
+                last = last.max(f64::from(n) * 8.7 - 15.0 * uniform().ln());
+                Nanos::from_f64(last).get()
+            })
+            .collect();
+        let record = answer(at);
+        all += last * 1e6;
+        stood += stalls(&record).iter().map(|stall| stall.1).sum::<f64>();
+    }
+    // nearly half of the time lies in gaps of four times the usual; what is left are delays that users see
+    assert!(stood < 0.05 * all, "{}", stood / all);
+}

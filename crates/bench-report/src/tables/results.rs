@@ -79,7 +79,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             Cell::number(signal.of(cell).map(|level| level.peak * scale))
         });
     }
-    let title = sweep_words(open, closed);
+    let title = load_words(open, closed, run.cells.len());
     sheet.rows(format!("{title}, {}", population_words(run)), &run.cells)
 }
 
@@ -88,10 +88,12 @@ fn answers(cell: &CellRecord) -> Option<u64> {
     Some(e2e(cell)?.n)
 }
 
-fn sweep_words(open: bool, closed: bool) -> &'static str {
-    match (open, closed) {
-        (true, false) => "Request-rate sweep (open loop)",
-        (false, true) => "Concurrency sweep (closed loop)",
+fn load_words(open: bool, closed: bool, cells: usize) -> &'static str {
+    match (open, closed, cells) {
+        (true, false, 1) => "One request rate (open loop)",
+        (false, true, 1) => "One concurrency (closed loop)",
+        (true, false, _) => "Request-rate sweep (open loop)",
+        (false, true, _) => "Concurrency sweep (closed loop)",
         _ => "Load sweep",
     }
 }

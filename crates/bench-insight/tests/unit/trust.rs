@@ -1,0 +1,24 @@
+//! What a cause says of a cell's numbers.
+
+use bench_schema::Experiment;
+
+use super::*;
+use crate::draft::Draft;
+
+#[test]
+fn latencies_of_an_overload_depend_on_the_length_of_the_run_and_its_rate_does_not() {
+    let overload = Draft::new(Cause::Overload, 0.4).refuted_by(Experiment::LowerRate);
+    let mut overload = overload.done().unwrap();
+    overload.cells = vec!["r60".to_owned()];
+    let mut trust = Trust::from_reasons(Vec::new());
+    doubt_mixed_levels(&mut trust, &[overload]);
+    assert_eq!(trust.verdict, TrustVerdict::Doubtful);
+    let reason = &trust.reasons[0];
+    assert!(
+        reason.message.contains("length of the run"),
+        "{}",
+        reason.message
+    );
+    // a level that moved leaves no rate; a queue that grows does
+    assert_eq!(reason.threshold, Some(0.0));
+}
