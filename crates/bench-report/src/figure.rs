@@ -12,10 +12,10 @@ use crate::number::rounded;
 use crate::table::Table;
 use crate::text;
 
-/// Longest name under an axis.
-const LONGEST_NAME: usize = 36;
-/// Longest name in a legend, which holds the settings of a server.
-const LONGEST_IN_LEGEND: usize = 60;
+/// Longest words at a line.
+const LONGEST_AT_LINE: usize = 36;
+/// Longest name under an axis and in a legend, which holds the settings of a server; the page cuts the middle out of what does not fit.
+const LONGEST_NAME: usize = 60;
 
 /// A chart as data. The option is pure JSON: functions are named (`@violin`) and colours are roles (`@bad`); the drawing
 /// script knows both. No text of a stranger can become code, for no text is ever evaluated.
@@ -225,7 +225,7 @@ impl Plot {
         if let Some((_, shown)) = self.legend.iter().find(|(known, _)| known == name) {
             return shown.clone();
         }
-        let short = |name: &str| text::shortened(name, LONGEST_IN_LEGEND);
+        let short = |name: &str| text::shortened(name, LONGEST_NAME);
         let mut shown = short(name);
         let known = self.legend.iter();
         let alike = known.filter(|(other, _)| short(other) == shown).count();
@@ -433,7 +433,7 @@ impl Plot {
 
     /// A horizontal line with its words, always shown.
     pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
-        let label = text::shortened(words, LONGEST_NAME);
+        let label = text::shortened(words, LONGEST_AT_LINE);
         let with_line = |patch: &&Map<String, Value>| patch.contains_key("markLine");
         let known = self.patches.iter().filter(with_line).count();
         // Labels of lines near each other do not overlap: two stand at either end above their lines, the next two, of lower

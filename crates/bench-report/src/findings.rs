@@ -102,7 +102,27 @@ pub(crate) fn evidence(evidence: &Evidence) -> String {
         let rule = text::shortened(&rule.replace('_', " "), 40);
         return format!("{rule}{cell}: {}", amount(evidence));
     }
-    let of = [&evidence.of, &evidence.cell];
+    let levels = [
+        Known::Level,
+        Known::HighestLevel,
+        Known::LimitLevel,
+        Known::MissedLevel,
+        Known::UndecidedLevel,
+        Known::UndecidedBelow,
+    ];
+    // `missed at concurrency 8 (c8)`
+    let is_level = levels
+        .iter()
+        .any(|known| evidence.figure == (*known).into());
+    let factor = evidence.of.as_ref().filter(|_| is_level);
+    let amount = match factor {
+        Some(factor) => format!("{} {}", text::shortened(factor, 40), amount(evidence)),
+        None => amount(evidence),
+    };
+    let of = [
+        evidence.of.as_ref().filter(|_| factor.is_none()),
+        evidence.cell.as_ref(),
+    ];
     let of: Vec<String> = of
         .into_iter()
         .flatten()
@@ -113,7 +133,7 @@ pub(crate) fn evidence(evidence: &Evidence) -> String {
     } else {
         format!(" ({})", of.join(", "))
     };
-    format!("{} {}{behind}", name(&evidence.figure), amount(evidence))
+    format!("{} {amount}{behind}", name(&evidence.figure))
 }
 
 /// The number alone, in its unit.

@@ -55,7 +55,7 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     }
     plot = plot.limits(limits(run, Metric::E2e));
     let (name, sample) = seen.last()?;
-    let requests = requests_of(&seen, name);
+    let requests = requests_of(run, name);
     // A limit for one use case says nothing of all requests.
     let mut promised = objectives(run, Metric::E2e).filter(|(whom, _)| *whom == EVERYBODY);
     let title = if let Some((_, slo)) = promised.next() {
@@ -75,9 +75,9 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     Some(figure.table(order_statistics("E2E (ms)", &seen)))
 }
 
-/// `the requests of concurrency 8`; where nothing else is shown, `the requests`.
-fn requests_of(seen: &[(String, Sample)], name: &str) -> String {
-    match seen.len() {
+/// `the requests of concurrency 8`; in a run of one cell `the requests`.
+fn requests_of(run: &RunRecord, name: &str) -> String {
+    match run.cells.len() {
         1 => "the requests".to_owned(),
         _ => format!("the requests of {name}"),
     }
@@ -124,7 +124,7 @@ pub(super) fn histogram(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             .with("areaStyle", json!({"opacity": 0.15}));
     }
     let (from, to) = (short(fullest.0), short(fullest.0 + width));
-    let (share, requests) = (short(fullest.1), requests_of(&seen, fullest.2));
+    let (share, requests) = (short(fullest.1), requests_of(run, fullest.2));
     let title = format!("The most common E2E is {from} to {to} ms: {share} % of {requests}");
     let note = format!(
         "Completed requests in {BARS} bins of equal width from the 0.5th to the 99.5th percentile."

@@ -93,6 +93,12 @@ var BENCH = (function () {
       across: Math.cos(angle * Math.PI / 180), down: Math.sin(angle * Math.PI / 180) };
   }
 
+  // Long names differ at either end: what is cut off is the middle.
+  function cut(name, most) {
+    var tail = Math.floor((most - 1) * 0.4);
+    return name.length > most ? name.slice(0, most - 1 - tail) + '…' + name.slice(-tail) : name;
+  }
+
   function leaning(axis, width) { return axis.type === 'category' && !axis.name && crowded(axis, width); }
 
   // How far the first leaning name reaches beyond the left end of its axis.
@@ -122,6 +128,7 @@ var BENCH = (function () {
           if (leaning(axis, width)) {
             axis.axisLabel.rotate = lean(axis, width).angle;
             axis.axisLabel.width = lean(axis, width).room;
+            axis.axisLabel.formatter = function (name) { return cut(String(name), Math.floor(lean(axis, width).room / (narrow ? 5.9 : 6.5))); };
             list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width)); });
           } else {
             axis.axisLabel.width = narrow ? 80 : 150;
@@ -194,7 +201,7 @@ var BENCH = (function () {
       legend.inactiveColor = theme.muted; legend.pageTextStyle = { color: theme.soft }; legend.pageIconColor = theme.soft;
       legend.itemWidth = 16; legend.itemHeight = 9; legend.itemGap = 12;
       var most = Math.floor((width - 40) / (narrow ? 6.6 : 7.2));
-      legend.formatter = function (name) { return name.length > most ? name.slice(0, most - 1) + '…' : name; };
+      legend.formatter = function (name) { return cut(name, most); };
     });
     list(option.title).forEach(function (title) {
       title.textStyle = into(title.textStyle || {}, { color: theme.text });
