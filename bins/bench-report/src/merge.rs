@@ -29,7 +29,11 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     shards.iter().try_for_each(RunFolder::needs_requests)?;
     let clocks = Clocks::of(&shards)?;
     files::new_folder(&arguments.out)?;
-    let merged = join(&shards, &clocks, &arguments.out).inspect_err(|_| {
+    let made = join(&shards, &clocks, &arguments.out).and_then(|merged| {
+        files::write_json(&arguments.out.join("run.json"), &merged.record)?;
+        Ok(merged)
+    });
+    let merged = made.inspect_err(|_| {
         // half a merge helps nobody
         let journals = [JournalFile::Requests, JournalFile::Readings];
         for part in journals
@@ -38,8 +42,8 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
         {
             std::fs::remove_file(part).ok();
         }
+        std::fs::remove_dir(&arguments.out).ok();
     })?;
-    files::write_json(&arguments.out.join("run.json"), &merged.record)?;
     render::reports(&merged, None)?;
     let output = bench_report::terminal::render(&merged.record, Some(&arguments.out));
     Ok(Done::well(output, merged.notes))

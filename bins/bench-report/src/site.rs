@@ -131,6 +131,8 @@ pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
     }
     let index = arguments.out.join("index.html");
     let mut said = vec![format!("{} listed", counted(runs.len(), "run"))];
+    let unreadable = runs.iter().filter_map(Listed::unreadable);
+    said.extend(unreadable.map(|why| format!("listed as unreadable: {why}")));
     if kept > 0 {
         said.push(format!("{} up to date already", counted(kept, "report")));
     }

@@ -1,9 +1,10 @@
 //! The search for a capacity, over sockets.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::common::{Result, bench, quick, stderr, stored, two_at_a_time};
+use crate::crash::bench_report;
 use bench_engine::EngineConfig;
 use bench_schema::SearchEnd;
 
@@ -45,6 +46,27 @@ fn a_search_stays_within_its_budget_and_what_it_found_does_not_contradict_the_se
         said.contains(&format!("{} requests", found.requests)),
         "{said}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_search_whose_result_is_lost_is_recovered_with_every_stage() -> Result {
+    let server = quick(EngineConfig::default())?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let asked = ["--slo", "p95:e2e=400ms", "--budget", "200"];
+    search(&server.url(), &out, &asked)?;
+    let cells = |run: &bench_schema::RunRecord| -> Vec<_> {
+        let cells = run.cells.iter();
+        let told = cells.map(|cell| (cell.id.clone(), cell.load.clone(), cell.counts.clone()));
+        told.collect()
+    };
+    let before = cells(&stored(&out)?);
+    assert!(before.len() >= 3, "{before:?}");
+    std::fs::remove_file(out.join("run.json"))?;
+    let mut recover = Command::new(bench_report()?);
+    let output = recover.arg("recover").arg(&out).output()?;
+    assert_eq!(cells(&stored(&out)?), before, "{}", stderr(&output));
     Ok(())
 }
 

@@ -195,7 +195,7 @@ fn a_run_that_is_going_on_is_neither_recovered_nor_measured_over() -> Result {
 }
 
 /// The command that lies beside this benchmark; built where the tests of this package run alone.
-fn bench_report() -> Result<PathBuf> {
+pub(crate) fn bench_report() -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_BIN_EXE_bench-throughput")).with_file_name("bench-report");
     if !path.exists() {
         let built = Command::new(env!("CARGO"))

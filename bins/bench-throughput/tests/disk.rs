@@ -67,6 +67,35 @@ fn a_result_that_cannot_be_stored_is_shown() -> Result {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_a_failure_with_its_cause() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let server = instant()?;
+    let url = server.url();
+    // for longer than the folder takes to be there
+    let args = [&arguments(&url, "1000000")[..], &["--duration", "500ms"]].concat();
+    let mut child = bench(&args)
+        .arg("--out")
+        .arg(&run)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    while !run.join("run.json").exists() {
+        assert!(child.try_wait()?.is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    // no file can take its place
+    fs::create_dir(run.join("report.md"))?;
+    let output = child.wait_with_output()?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let told = ["error: ", "report.md", "bench-report render", "because: "];
+    assert!(told.iter().all(|told| said.contains(told)), "{said}");
+    assert!(stored(&run)?.complete, "{said}");
+    Ok(())
+}
+
+#[test]
 fn a_disk_that_is_full_is_said_at_once_and_the_run_counts_everything_all_the_same() -> Result {
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");

@@ -164,8 +164,24 @@ fn settings(out: &Path, more: &[&str]) -> Command {
         "2",
         "--requests",
         "10",
+        // one is hidden where it is stored, the other is a word of what is stored
+        "--extra-body",
+        "{\"api_key\": \"sk-in-a-body\"}",
+        "--header",
+        "x-mode: requests",
     ];
     bench(&server, out, &[&vary[..], more].concat())
+}
+
+fn is_shown_where_it_cannot_be_stored(out: &Path, again: &Output) {
+    let asked = std::fs::read_to_string(out.join("matrix.json")).unwrap();
+    assert!(asked.contains("\"requests\": 10") && !asked.contains("sk-in-a-body"));
+    std::fs::remove_file(out.join("matrix.md")).unwrap();
+    std::fs::create_dir(out.join("matrix.md")).unwrap();
+    let shown = settings(out, &[]).output().unwrap();
+    assert_eq!(shown.status.code(), Some(1), "{}", stderr(&shown));
+    assert_eq!(shown.stdout, again.stdout);
+    assert!(stderr(&shown).contains("matrix.md"), "{}", stderr(&shown));
 }
 
 #[test]
@@ -218,6 +234,7 @@ fn settings_are_measured_once_and_the_faster_one_is_best_whatever_does_not_start
     );
     assert!(run.exists() && out.join("itl=4.0/broken-off/002").exists());
     assert!(!out.join("itl=1.0/broken-off").exists());
+    is_shown_where_it_cannot_be_stored(&out, &again);
     let other = settings(&out, &["--seed", "9"]).output().unwrap();
     assert_eq!(other.status.code(), Some(2));
     assert!(

@@ -60,6 +60,11 @@ impl Listed {
         self.seen.as_ref()
     }
 
+    /// Why it cannot be read.
+    pub fn unreadable(&self) -> Option<&str> {
+        self.state.as_ref().err().map(String::as_str)
+    }
+
     /// Whether it can be read and came to its end: nothing but its `run.json` changes it any more.
     pub fn is_whole(&self) -> bool {
         self.state.as_ref().is_ok_and(|facts| facts.cut.is_none())
@@ -106,7 +111,7 @@ pub fn list(folder: &str, mut runs: Vec<Listed>, served: bool) -> String {
         let newest = |run: &Listed| Reverse(run.state.as_ref().ok().map(|f| f.started.clone()));
         newest(a).cmp(&newest(b)).then_with(|| a.name.cmp(&b.name))
     });
-    let unread = runs.iter().filter(|run| run.state.is_err()).count();
+    let unread = runs.iter().filter_map(Listed::unreadable).count();
     let mut facts = vec![counted(runs.len(), "run")];
     if unread > 0 {
         facts.push(format!("{unread} unreadable, listed last"));

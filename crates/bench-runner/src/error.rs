@@ -54,6 +54,11 @@ pub enum RunError {
         "the result is shown, but could not be stored; the requests written so far are in {0}: free some disk space, then run `bench-report recover {0}`"
     )]
     NotStored(PathBuf, #[source] Box<RunError>),
+    /// A report cannot be written.
+    #[error(
+        "the result is shown, but a report could not be written: free some disk space, then run `bench-report render {0}`"
+    )]
+    NoReport(PathBuf, #[source] Box<RunError>),
     /// A thread or its runtime could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),

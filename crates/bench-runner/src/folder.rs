@@ -32,8 +32,8 @@ struct Home {
     inode: Option<u64>,
     /// As long as it is open nobody else writes or recovers there.
     lock: Option<File>,
-    /// What is to be measured, as it is written there.
-    begun: Option<String>,
+    /// What is to be measured, and as it is written there.
+    begun: Option<(RunRecord, String)>,
 }
 
 impl RunDirectory {
@@ -101,16 +101,34 @@ impl RunDirectory {
 
     /// Write what is to be measured: enough to recover the records where `run.json` is lost.
     pub(crate) fn begin(&self, record: &RunRecord) -> Result<(), RunError> {
-        let text = self.json(record)?;
-        self.write(BEGIN_FILE, &text)?;
-        self.home().begun = Some(text);
+        self.write_begun(record.clone())?;
         self.write_run(record)
     }
 
-    /// What was written when it began, as the list of journals names it.
+    /// The same with the last cell of `record`, which a search came to.
+    pub(crate) fn begin_cell(&self, record: &RunRecord) -> Result<(), RunError> {
+        let begun = self.home().begun.clone();
+        if let (Some((mut begun, _)), Some(cell)) = (begun, record.cells.last()) {
+            begun.cells.push(cell.clone());
+            self.write_begun(begun)?;
+        }
+        self.write_run(record)
+    }
+
+    fn write_begun(&self, record: RunRecord) -> Result<(), RunError> {
+        let text = self.json(&record)?;
+        self.write(BEGIN_FILE, &text)?;
+        self.home().begun = Some((record, text));
+        Ok(())
+    }
+
+    /// What was written when it began, as the list of journals names it: all before its cells, since a search adds cells.
     pub(crate) fn begun(&self) -> Option<JournalPart> {
+        let home = self.home();
+        let (_, text) = home.begun.as_ref()?;
+        let until = text.find("\n \"cells\"").unwrap_or(text.len());
         let mut written = PartMeter::default();
-        written.update(self.home().begun.as_ref()?.as_bytes());
+        written.update(text.as_bytes().get(..until)?);
         Some(written.part(BEGIN_FILE))
     }
 
@@ -148,7 +166,7 @@ impl Home {
         let told = || read_file(&self.path.join(BEGIN_FILE), MOST_RUN_BYTES).ok();
         if !same
             && (self.begun.is_none()
-                || told().as_deref() != self.begun.as_deref().map(str::as_bytes))
+                || told().as_deref() != self.begun.as_ref().map(|(_, text)| text.as_bytes()))
         {
             return false;
         }
@@ -162,7 +180,7 @@ impl Home {
             .ok_or(io::ErrorKind::AlreadyExists)??;
         (self.inode, self.lock, self.path) = (inode(&path), lock, path);
         match &self.begun {
-            Some(begun) => replace(&self.path.join(BEGIN_FILE), begun),
+            Some((_, begun)) => replace(&self.path.join(BEGIN_FILE), begun),
             None => Ok(()),
         }
     }

@@ -101,11 +101,13 @@ pub(crate) fn run(
     let failures = matrix.settings.iter_mut().flat_map(|row| &mut row.failures);
     failures.for_each(|failure| secrets.hide(failure));
     let stored = Stored {
-        config: asked(settings),
+        config: asked(settings, &secrets),
         result: Some(matrix.clone()),
     };
-    write(&directory, &stored, &secrets)?;
-    directory.write("matrix.md", &(program.reports.matrix_markdown)(&matrix))?;
+    let markdown = (program.reports.matrix_markdown)(&matrix);
+    // what cannot be stored is shown all the same
+    let stored = write(&directory, &stored, &secrets);
+    let stored = stored.and_then(|()| directory.write("matrix.md", &markdown));
     let runs = all.into_iter().flat_map(|setting| setting.runs);
     Ok(Several {
         runs: runs.map(|(_, run)| run).collect(),
@@ -113,7 +115,7 @@ pub(crate) fn run(
         found: matrix,
         folder: out,
         interrupted,
-        trouble,
+        trouble: trouble.or(stored.err()),
     })
 }
 
@@ -238,7 +240,7 @@ impl Setting {
 fn directory(settings: &Settings, secrets: &Secrets) -> Result<RunDirectory, RunError> {
     let path = folder::wanted(settings, wall_clock());
     let progress = Progress::new(false, secrets.clone());
-    let config = asked(settings);
+    let config = asked(settings, secrets);
     let before = fs::read_to_string(path.join(FILE)).ok();
     let Some(before) = before.and_then(|text| serde_json::from_str::<Stored>(&text).ok()) else {
         let directory = RunDirectory::at(path, progress)?;
@@ -253,17 +255,17 @@ fn directory(settings: &Settings, secrets: &Secrets) -> Result<RunDirectory, Run
 }
 
 fn write(directory: &RunDirectory, stored: &Stored, secrets: &Secrets) -> Result<(), RunError> {
-    let mut json = serde_json::to_string_pretty(stored).unwrap_or_default() + "\n";
-    secrets.hide(&mut json);
-    directory.write(FILE, &json)
+    let json = serde_json::to_string_pretty(stored).unwrap_or_default() + "\n";
+    directory.write(FILE, &secrets.hidden(&json))
 }
 
-/// What is asked for, but for what may be changed on the way.
-fn asked(settings: &Settings) -> Value {
+/// What is asked for, but for what may be changed on the way, and without secrets: as it is stored, to be held against what was stored.
+fn asked(settings: &Settings, secrets: &Secrets) -> Value {
     let mut config = settings.stored();
     if let Some(keys) = config.as_object_mut() {
         keys.retain(|key, _| !FREE.contains(&key.as_str()));
     }
+    secrets.hide_in_json(&mut config);
     config
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::iter::successors;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::config::Settings;
+use crate::config::{Reset, Settings};
 
 /// Shorter texts are words, which would be found everywhere.
 const SHORTEST: usize = 6;
@@ -61,11 +62,20 @@ impl Secrets {
         for (name, value) in bodies.into_iter().flatten().flatten() {
             in_body(name, value, &mut whole);
         }
+        let reset = settings.load.reset.as_ref();
+        let (page, command) = match reset {
+            Some(Reset::Post(page)) => (Some(page), None),
+            Some(Reset::Command(line)) => (None, Some(line)),
+            None => (None, None),
+        };
+        for line in settings.server.server.iter().chain(command) {
+            in_command(line, &mut whole);
+        }
         let (target, machines) = (&settings.target, &settings.machines);
         let pages = machines.server_metrics.iter().chain(&machines.dcgm);
         let addresses = target.url.iter().chain(&settings.versus.versus);
         let addresses = addresses.chain(pages).chain(&machines.prometheus);
-        let addresses = addresses.chain(&settings.output.otlp);
+        let addresses = addresses.chain(&settings.output.otlp).chain(page);
         let addresses = addresses.map(|address| address.expose().to_owned());
         let proxies = credentials
             .proxies
@@ -99,6 +109,11 @@ impl Secrets {
         let mut text = text.to_owned();
         self.no_words.hide(&mut text);
         text
+    }
+
+    /// The same for every text in a value.
+    pub(crate) fn hide_in_json(&self, value: &mut Value) {
+        self.no_words.hide_in_json(value);
     }
 
     /// Something to know, to stderr.
@@ -427,29 +442,80 @@ fn parts(value: &str) -> impl Iterator<Item = String> {
     values.map(str::to_owned)
 }
 
-/// Words that the name of a secret has in a body.
-const SECRET_NAMES: [&str; 7] = [
+/// What the name of a secret holds, in a body or in a command line.
+const SECRET_NAMES: [&str; 10] = [
     "apikey",
+    "accesskey",
+    "privatekey",
+    "subscriptionkey",
     "secret",
     "password",
+    "passwd",
+    "passphrase",
     "authorization",
     "credential",
-    "accesstoken",
-    "authtoken",
 ];
+/// What the whole name of a secret is.
+const SECRET_WORDS: [&str; 7] = ["key", "pwd", "pass", "auth", "bearer", "jwt", "sas"];
 
-/// The texts in a body that are secrets by their names (`api_key`), which some gateways take there.
+/// Whether a value of this name is a secret: `api_key`, `--hf-token`, `HF_TOKEN`.
+fn is_secret_name(name: &str) -> bool {
+    let plain = name.replace(['_', '-', '.'], "").to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|part| plain.contains(part))
+        || SECRET_WORDS.contains(&plain.as_str())
+        || plain.ends_with("token")
+}
+
+/// The texts in a body that are secrets by their names, which some gateways take there, or by the name that they stand under.
 fn in_body(name: &str, value: &Value, found: &mut Vec<String>) {
-    let plain = name.replace(['_', '-'], "").to_ascii_lowercase();
     match value {
-        Value::String(text) if SECRET_NAMES.iter().any(|word| plain.contains(word)) => {
+        // a special token of a vocabulary is none
+        Value::String(text) if is_secret_name(name) && !text.starts_with('<') => {
             found.push(text.clone());
         }
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(key, value)| in_body(key, value, found)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            in_body(if is_secret_name(name) { name } else { key }, value, found);
+        }),
         Value::Array(items) => items.iter().for_each(|item| in_body(name, item, found)),
         _ => {}
+    }
+}
+
+/// The name and the value in `NAME=VALUE` or `NAME: VALUE`.
+fn pair(text: &str) -> Option<(&str, &str)> {
+    text.split_once(['=', ':'])
+}
+
+/// The secrets in a command line: `--api-key KEY`, `--token=KEY`, `HF_TOKEN=KEY`, `-u USER:PASSWORD`, and those in a header, an address, JSON or another command
+/// line (`sh -c '…'`) that is one of its words.
+fn in_command(line: &str, found: &mut Vec<String>) {
+    let words = shlex::split(line).unwrap_or_default();
+    let next = words.iter().skip(1).map(Some).chain([None]);
+    for (word, next) in words.iter().zip(next) {
+        if let Ok(body @ Value::Object(_)) = serde_json::from_str(word) {
+            in_body("", &body, found);
+            continue;
+        }
+        // `--env=HF_TOKEN=KEY` is two names and a value
+        let pairs = successors(pair(word), |(_, value)| pair(value));
+        let mut named = pairs.filter(|(name, _)| is_secret_name(name));
+        let next = next.filter(|next| !next.starts_with('-'));
+        match (named.next(), word.as_str(), next) {
+            (Some((_, value)), ..) => found.push(value.trim().to_owned()),
+            (None, "-u" | "--user", Some(user)) => {
+                found.extend(pair(user).map(|(_, password)| password.to_owned()));
+            }
+            (None, flag, Some(value)) if flag.starts_with('-') && is_secret_name(flag) => {
+                found.push(value.clone());
+            }
+            _ => {}
+        }
+        if word.contains("://") {
+            found.extend(in_url(word));
+        }
+        if words.len() > 1 && word.contains(char::is_whitespace) {
+            in_command(word, found);
+        }
     }
 }
 

@@ -254,7 +254,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let folder = directory.name();
     let stored = stored.map_err(|error| RunError::NotStored(folder.clone(), Box::new(error)));
     let (mut record, mut folder, mut is_part) = (Arc::new(record), folder, false);
-    run.write_reports(&record, &directory, signals).await?;
+    let no_report = run.write_reports(&record, &directory, signals).await;
     if let Some(meeting) = meeting {
         match run.together(meeting).await {
             Together::Apart => {}
@@ -262,7 +262,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
             Together::Merged(whole, at) => (record, folder) = (Arc::from(whole), at),
         }
     }
-    let mut troubles = failed.into_iter().chain(stored.err()).chain(lost);
+    let troubles = failed.into_iter().chain(stored.err()).chain(lost);
+    let mut troubles = troubles.chain(no_report);
     let trouble = troubles
         .next()
         .or_else(|| nothing_answered(&record, settings));
@@ -391,41 +392,39 @@ impl Run<'_> {
             .unwrap_or_else(|| (cpus / 2).clamp(1, 8))
     }
 
-    /// Make the reports. The page takes longest, on a thread of its own: who wants the program to end now need not wait for it.
+    /// Make the reports, and return what went wrong. The page takes longest, on a thread of its own: who wants the program to end now need not wait for it.
     async fn write_reports(
         &self,
         record: &Arc<RunRecord>,
         directory: &Arc<RunDirectory>,
         mut signals: Signals,
-    ) -> Result<(), RunError> {
+    ) -> Option<RunError> {
         let reports = self.program.reports;
-        let note = |error: String| {
-            self.progress.note(&format!(
-                "warning: a report could not be written: {error}; free some disk space, then run `bench-report render {}`",
-                directory.name().display()
-            ));
-        };
         let markdown = directory.write("report.md", &(reports.markdown)(record));
-        let _said = markdown.map_err(|error| note(error.to_string()));
-        if !self.settings.output.html {
-            return Ok(());
-        }
         let (page_of, place) = (Arc::clone(record), Arc::clone(directory));
         let make = move || {
-            let page = (reports.html)(&page_of, &place.name())?;
-            let written = place.write("report.html", &page);
-            written.map_err(|error| error.to_string())
+            let page = (reports.html)(&page_of, &place.name()).map_err(RunError::Client)?;
+            place.write("report.html", &page)
         };
-        tokio::select! {
-            written = aside("report", make) => {
-                let _said = written.unwrap_or_else(|gone| Err(gone.to_string())).map_err(note);
+        let page = async {
+            if !self.settings.output.html {
+                return Ok(());
             }
-            who = signals.next() => self.progress.note(&format!(
-                "{who}: report.html was not written; run `bench-report render {}` to write it",
-                directory.name().display()
-            )),
-        }
-        Ok(())
+            tokio::select! {
+                written = aside("report", make) => written.flatten(),
+                who = signals.next() => {
+                    self.progress.note(&format!(
+                        "{who}: report.html was not written; run `bench-report render {}` to write it",
+                        directory.name().display()
+                    ));
+                    Ok(())
+                }
+            }
+        };
+        let written = page.await.and(markdown);
+        written
+            .err()
+            .map(|error| RunError::NoReport(directory.name(), Box::new(error)))
     }
 }
 

@@ -191,9 +191,10 @@ impl Server {
         })
     }
 
-    /// The longest prompt with its answer, in tokens, where it tells that.
+    /// The longest prompt with its answer, in tokens, where it tells that; 0 tells nothing.
     pub(crate) fn context(&self) -> Option<u64> {
-        self.record.facts.get("max_model_len")?.parse().ok()
+        let tokens = self.record.facts.get("max_model_len")?.parse().ok()?;
+        Some(tokens).filter(|tokens| *tokens > 0)
     }
 
     /// A server that nobody asked: for plans without one.

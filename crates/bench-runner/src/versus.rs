@@ -116,15 +116,17 @@ pub(crate) fn run(
         secrets.hide(name);
     }
     let json = serde_json::to_string_pretty(&comparison).unwrap_or_default() + "\n";
-    directory.write("versus.json", &json)?;
-    directory.write("versus.md", &(program.reports.versus_markdown)(&comparison))?;
+    let markdown = (program.reports.versus_markdown)(&comparison);
+    // what cannot be stored is shown all the same
+    let stored = directory.write("versus.json", &json);
+    let stored = stored.and_then(|()| directory.write("versus.md", &markdown));
     Ok(Several {
         summary: comparison.summary(),
         found: comparison,
         folder,
         interrupted: runs.all().any(|run| was_interrupted(run)),
         runs: runs.all().cloned().collect(),
-        trouble,
+        trouble: trouble.or(stored.err()),
     })
 }
 

@@ -28,6 +28,8 @@ fn every_run_of_a_folder_is_listed_and_what_cannot_be_read_says_why() {
     let said = command(&["site", text(&runs), "--out", text(&out)]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("5 runs listed"), "{}", said.err);
+    let unreadable = said.err.matches("listed as unreadable: ").count();
+    assert_eq!(unreadable, 2, "{}", said.err);
     let index = fs::read_to_string(out.join("index.html")).unwrap();
     let rows = index.split("<tr>").skip(2);
     let rows: Vec<&str> = rows.map(|row| row.split("</tr>").next().unwrap()).collect();

@@ -122,7 +122,7 @@ impl Run<'_> {
             let Some(cell) = found else { break };
             if record.cells.len() == index {
                 record.cells.push(self.blank_cell(&cell));
-                if let Err(error) = directory.write_run(record) {
+                if let Err(error) = directory.begin_cell(record) {
                     self.progress.note(&format!("warning: {error}"));
                 }
             }

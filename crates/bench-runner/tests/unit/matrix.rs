@@ -96,11 +96,12 @@ fn values_that_a_file_cannot_be_called_by_get_folders_of_their_own() {
 
 #[test]
 fn what_changes_the_measurement_makes_another_matrix_and_more_values_do_not() {
+    let none = Secrets::default();
     let (first, more) = (
-        asked(&settings(&[])),
-        asked(&settings(&["--rounds", "9", "--quiet"])),
+        asked(&settings(&[]), &none),
+        asked(&settings(&["--rounds", "9", "--quiet"]), &none),
     );
     assert_eq!(differing(&first, &more), None);
-    let other = asked(&settings(&["--requests", "9"]));
+    let other = asked(&settings(&["--requests", "9"]), &none);
     assert_eq!(differing(&first, &other).as_deref(), Some("requests"));
 }

@@ -144,6 +144,38 @@ fn keys_in_a_body_are_secrets_by_their_names() {
 }
 
 #[test]
+fn tokens_and_what_stands_under_the_name_of_a_secret_are_secrets_and_special_tokens_are_not() {
+    let secrets = secrets(&[
+        "--extra-body",
+        r#"{"token": "tk-body-11", "hf_token": "hf_body22", "auth": {"bearer": "br-body-33"}, "credentials": {"user": "me-body-44"},
+            "private_key": "pk-body-55", "pwd": "pw-body-66", "eos_token": "<|im_end|>", "prompt_cache_key": "shared-77", "max_tokens": "no-number-88"}"#,
+    ]);
+    let said = "tk-body-11 hf_body22 br-body-33 me-body-44 pk-body-55 pw-body-66";
+    assert_eq!(secrets.hidden(said), "*** *** *** *** *** ***");
+    let said = "<|im_end|> shared-77 no-number-88";
+    assert_eq!(secrets.hidden(said), said);
+}
+
+#[test]
+fn keys_in_the_command_of_a_server_and_in_a_reset_are_secrets() {
+    let server = r#"env HF_TOKEN=hf_command11 vllm serve org/model --api-key sk-command-22 --ssl-password=pw-command-33 --port {port} --max-num-batched-tokens 123456
+        --kv-transfer-config '{"access_key": "ak-command-44"}' --env=HF_TOKEN=hf_command55"#;
+    let of_server = secrets(&["--server", server]);
+    let said =
+        "hf_command11 sk-command-22 pw-command-33 ak-command-44 hf_command55 org/model 123456";
+    assert_eq!(
+        of_server.hidden(said),
+        "*** *** *** *** *** org/model 123456"
+    );
+    let reset = r#"sh -c "curl -u admin:pw-reset-11 -H 'Authorization: Bearer sk-reset-22' -X POST 'http://me:pw-reset-33@{url}/reset?key=k-reset-44'""#;
+    let said = "pw-reset-11 sk-reset-22 pw-reset-33 k-reset-44 admin";
+    let of_command = secrets(&["--reset", reset]);
+    assert_eq!(of_command.hidden(said), "*** *** *** *** admin");
+    let of_page = secrets(&["--reset", "{url}/reset?key=k-reset-44"]);
+    assert_eq!(of_page.hidden("k-reset-44"), "***");
+}
+
+#[test]
 fn each_cookie_and_each_parameter_of_an_authorization_is_a_secret() {
     let secrets = secrets(&[
         "--header",
