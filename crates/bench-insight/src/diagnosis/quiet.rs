@@ -1,6 +1,6 @@
 //! What requests take where nothing competes with them: a cell at lower load, or the moments of an open loop when few were in flight.
 
-use bench_schema::{CellRecord, Metric};
+use bench_schema::{CellRecord, Load, Metric};
 
 use super::load::gap;
 use super::look::{Line, Look, mean, median, quantile};
@@ -19,9 +19,22 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// For a cell: the lowest level of its series where that is at most half of its own, else its own quiet moments.
+    /// For a cell: requests that were sent one at a time, beside an open loop; the lowest level of its series where that is at most half of its own;
+    /// else its own quiet moments.
     pub(super) fn of(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
-        Self::of_lower_level(look, all).or_else(|| Self::of_quiet_moments(look))
+        Self::of_one_at_a_time(look, all)
+            .or_else(|| Self::of_lower_level(look, all))
+            .or_else(|| Self::of_quiet_moments(look))
+    }
+
+    /// As a search begins.
+    fn of_one_at_a_time(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
+        let is_alone = |other: &&Look<'_>| {
+            matches!(other.cell.load, Load::Closed { concurrency: 1, .. })
+                && other.cell.plan.dataset == look.cell.plan.dataset
+        };
+        let base = all.iter().find(is_alone).filter(|_| look.is_open())?;
+        Some(Self::at(base, look))
     }
 
     fn of_lower_level(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
@@ -36,10 +49,15 @@ impl Quiet {
             return None;
         }
         let base = all.iter().find(|other| other.cell.id == lowest.id)?;
-        Some(Self {
+        Some(Self::at(base, look))
+    }
+
+    /// What a cell's requests would take in a quieter one.
+    fn at(base: &Look<'_>, look: &Look<'_>) -> Self {
+        Self {
             ttft: ttft_of(base, look),
-            tpot: base.tpot().or_else(|| gap(lowest)),
-        })
+            tpot: base.tpot().or_else(|| gap(base.cell)),
+        }
     }
 
     fn of_quiet_moments(look: &Look<'_>) -> Option<Self> {

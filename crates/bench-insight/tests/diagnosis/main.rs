@@ -241,6 +241,14 @@ fn faulty() -> Vec<Situation> {
             )
         },
         situation(
+            "a queue of an open loop beside requests that were sent one at a time, as a search begins",
+            vec![
+                cell(Asks::Closed(1), equal, narrow()),
+                cell(Asks::Poisson(5.4), equal, narrow()),
+            ],
+            Cause::Queueing,
+        ),
+        situation(
             "a queue in a sweep",
             sweep(&[1, 4, 16], equal, &narrow()),
             Cause::Queueing,
