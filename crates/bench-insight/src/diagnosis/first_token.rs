@@ -327,7 +327,9 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     let told = told.map(|told| told.queue).or_else(|| gauge.map(share));
     if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
         let lost = (start.ttft - alone) / start.e2e;
-        if start.ttft < SLOWER * alone || lost < INFERRED {
+        // As much as would be told as one or the other is told as what it is.
+        let is_little = lost < INFERRED && start.share() <= EITHER;
+        if start.ttft < SLOWER * alone || is_little {
             return Err(Waited {
                 told,
                 excluded: Some((Known::QuietTtft, alone)),
