@@ -265,11 +265,14 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
     }
     // Long answers fill a server for as long as they take, without a queue: without making anybody wait.
     let filled = unhindered_ends(repeat.rows).and_then(|ends| grown(&levels_of(&ends)));
-    if growth - filled.unwrap_or(0.0) < counts
-        && !grows_slower(repeat.rows)
-        && !waits_longer(repeat.rows)
-    {
+    let is_filled = growth - filled.unwrap_or(0.0) < counts;
+    let waits_longer = waits_longer(repeat.rows);
+    if is_filled && !waits_longer && !grows_slower(repeat.rows) {
         return false;
+    }
+    // Where the rate itself moves, the number in flight is no straight line.
+    if !load.has_one_rate() {
+        return waits_longer && !is_filled;
     }
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
     let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();

@@ -264,6 +264,38 @@ fn an_open_loop_that_long_answers_fill_is_not_overloaded() {
 }
 
 #[test]
+fn a_ramp_that_passes_what_a_server_can_do_leaves_a_queue() {
+    // From 5 to 70 a second over 15 s, for a server of eight slots of 216 ms: 37 a second. And the same for one of any number of slots.
+    let due = |i: u64| {
+        let (from, slope, n) = (5.0, 65.0 / 15.0, i as f64);
+        1000.0 * ((from * from + 2.0 * slope * n).sqrt() - from) / slope
+    };
+    let served = |slots: usize| {
+        let mut free = vec![0.0_f64; slots];
+        let records: Vec<RequestRecord> = (0..562)
+            .map(|i| {
+                free.sort_by(f64::total_cmp);
+                let begun = due(i).max(free[0]);
+                free[0] = begun + 216.0;
+                even(i, due(i), begun - due(i) + 16.0, 10.0, 21)
+            })
+            .collect();
+        let mut context = open_at(37.5);
+        context.load = Load::Open {
+            rate_per_s: None,
+            arrival: ArrivalKind::Ramp {
+                from_per_s: 5.0,
+                to_per_s: 70.0,
+            },
+            in_flight_cap: None,
+        };
+        headline(&summarise_cell(&records, context)).requests_per_s
+    };
+    assert!((25.0..31.0).contains(&served(8)), "{}", served(8));
+    assert_near(Some(served(64)), 37.5, 0.01);
+}
+
+#[test]
 fn what_the_warm_up_left_to_an_overloaded_server_is_part_of_what_it_served() {
     // Sixty a second for a server that takes 30 ms for each, one after the other: the first forty ends are the warm-up's.
     let records: Vec<RequestRecord> = (0..80)
