@@ -110,9 +110,7 @@ impl Composer {
 
     /// Output lengths of the turns of this unit, one after the other.
     pub(crate) fn output_of_turn(&self, outputs: &mut Draw, turn: u64) -> Option<u64> {
-        self.output
-            .as_ref()
-            .map(|sampler| sampler.draw(outputs, turn))
+        Some(self.output.as_ref()?.draw(outputs, turn))
     }
 
     /// The stream of this unit's output lengths.
@@ -182,19 +180,12 @@ impl Composer {
         draw: &mut Draw,
     ) -> Result<Made, WorkloadError> {
         let length = self.own_length(asked).max(start_length + 1);
-        let pool = self.pool()?;
-        let mut text = String::with_capacity(
-            start.len() + 7 * usize::try_from(length - start_length).unwrap_or(0),
-        );
-        text.push_str(start);
+        let fitter = self.fitter()?;
+        let mut text = start.to_owned();
         for _ in start_length..length {
-            if text.is_empty() {
-                text.push_str(pool.head(draw));
-            } else {
-                text.push_str(pool.next(draw));
-            }
+            fitter.append(&mut text, draw);
         }
-        let text = self.fitter()?.settle(text, length, draw)?;
+        let text = fitter.settle(text, length, draw)?;
         Ok(self.exact(text, asked, length))
     }
 
@@ -215,10 +206,8 @@ impl Composer {
 
     /// A text's length in tokens; absent where only words are counted.
     pub(crate) fn tokens(&self, text: &str) -> Result<Option<u64>, WorkloadError> {
-        let tokens = self
-            .token_counter
-            .counts_tokens()
-            .then(|| self.token_counter.count(text));
+        let counter = &self.token_counter;
+        let tokens = counter.counts_tokens().then(|| counter.count(text));
         tokens.transpose()
     }
 

@@ -66,8 +66,8 @@ impl DatasetSpec {
     /// The labels that its requests can have, as far as that can be known beforehand: `None` where they are too many, or its file is long or cannot be read.
     pub fn use_cases(&self) -> Option<BTreeSet<String>> {
         match self {
-            Self::Mixed => Some(names(crate::USE_CASES.iter().map(|case| case.name))),
-            Self::Study(study) => Some(names([study.name()])),
+            Self::Mixed => Some(crate::USE_CASES.map(|case| case.name.to_owned()).into()),
+            Self::Study(study) => Some([study.name().to_owned()].into()),
             Self::Prefix { groups, .. } => (*groups <= MOST_GROUPS).then(|| {
                 (0..*groups)
                     .map(|group| format!("prefix-{group}"))
@@ -82,10 +82,6 @@ impl DatasetSpec {
             | Self::MultiTurn { .. } => Some(BTreeSet::new()),
         }
     }
-}
-
-fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
-    all.into_iter().map(str::to_owned).collect()
 }
 
 /// The labels of a file's rows; `None` where it has more than are read.
@@ -179,8 +175,7 @@ pub(crate) fn lengths(path: &Path, side: Side) -> Result<Vec<u64>, WorkloadError
             checked.collect()
         }
         _ => {
-            let pick =
-                |(input, output): (u64, u64)| if side == Side::Input { input } else { output };
+            let pick = |(input, output)| if side == Side::Input { input } else { output };
             Ok(length_pairs(path)?.into_iter().map(pick).collect())
         }
     }
@@ -228,7 +223,7 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
     let (name, rest) = text
         .split_once(':')
         .map_or((text, None), |(n, r)| (n, Some(r)));
-    if let Some(format) = FileFormat::ALL.into_iter().find(|f| f.name() == name) {
+    if let Some(format) = FileFormat::named(name) {
         let file = rest.filter(|file| !file.is_empty());
         let path = file
             .ok_or_else(|| format!("the file name is missing; write {name}:FILE"))?
@@ -247,9 +242,8 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
             _ => Err(format!("`{n}` is not a vocabulary size")),
         },
         ("study", Some(which)) => {
-            let study = Study::ALL.into_iter().find(|s| s.name() == which);
-            let study = study.ok_or_else(|| format!("unknown study `{which}`"))?;
-            Ok(DatasetSpec::Study(study))
+            let study = Study::named(which).map(DatasetSpec::Study);
+            study.ok_or_else(|| format!("unknown study `{which}`"))
         }
         ("spread", None) => Ok(DatasetSpec::Spread(LengthCategory::ALL.to_vec())),
         ("spread", Some(names)) => {
@@ -322,8 +316,7 @@ fn three_lengths(text: &str, shape: &str) -> Result<[LengthSpec; 3], String> {
             part.push(':');
         }
         part.push_str(piece);
-        let whole = crate::length::read(&part);
-        if let Ok(spec) = whole {
+        if let Ok(spec) = crate::length::read(&part) {
             found.push(spec);
             part.clear();
         }

@@ -62,7 +62,8 @@ impl Fitter<'_> {
         })
     }
 
-    fn append(&self, text: &mut String, draw: &mut Draw) {
+    /// One more word.
+    pub(crate) fn append(&self, text: &mut String, draw: &mut Draw) {
         if text.is_empty() {
             text.push_str(self.pool.head(draw));
         } else {
@@ -175,13 +176,9 @@ fn word_ends(text: &str) -> Vec<usize> {
 
 /// The whole words that end at or before this byte.
 fn words_before(mut text: String, end: usize) -> String {
-    let ends = word_ends(&text);
-    let whole = ends.partition_point(|word| *word <= end);
-    let keep = whole
-        .checked_sub(1)
-        .and_then(|last| ends.get(last))
-        .copied();
-    text.truncate(keep.unwrap_or(0));
+    let ends = word_ends(&text).into_iter();
+    let whole = ends.take_while(|word| *word <= end).last();
+    text.truncate(whole.unwrap_or(0));
     text
 }
 

@@ -160,7 +160,12 @@ impl FromStr for LengthSpec {
 pub(crate) fn read(text: &str) -> Result<LengthSpec, String> {
     // A mixture comes first: the bounds at its end belong to its last part.
     if let Some(parts) = text.strip_prefix("mix:") {
-        return mixture(parts);
+        let part = |part| {
+            let (weight, spec) = weighted(part)?;
+            Ok((weight, read(spec)?))
+        };
+        let parts: Result<_, String> = parts.split('+').map(part).collect();
+        return parts.map(LengthSpec::Mixture);
     }
     if let Some((spec, bounds)) = text.strip_suffix(']').and_then(|t| t.rsplit_once('[')) {
         let (low, high) = range(bounds)?;
@@ -223,15 +228,6 @@ fn named(name: &str, parameters: &str) -> Result<LengthSpec, String> {
         }
         other => Err(format!("unknown distribution `{other}`")),
     }
-}
-
-fn mixture(text: &str) -> Result<LengthSpec, String> {
-    let part = |part: &str| {
-        let (weight, spec) = weighted(part)?;
-        Ok((weight, read(spec)?))
-    };
-    let parts: Result<Vec<_>, String> = text.split('+').map(part).collect();
-    Ok(LengthSpec::Mixture(parts?))
 }
 
 /// `WEIGHT*REST`.
@@ -573,8 +569,7 @@ impl FromStr for LengthCategory {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|c| c.name() == text.trim());
-        found.ok_or_else(|| WorkloadError::Spec {
+        Self::named(text.trim()).ok_or_else(|| WorkloadError::Spec {
             what: "length category",
             given: text.to_owned(),
             why: "unknown category".to_owned(),

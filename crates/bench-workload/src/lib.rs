@@ -37,6 +37,11 @@ macro_rules! named {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name,)+ }
             }
+
+            /// The one of this name.
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
     };
 }

@@ -77,7 +77,7 @@ impl Plan {
 
     /// The requests of this shard, in order.
     pub fn iter(&self) -> PlanIter {
-        PlanIter::new(Arc::clone(&self.inner))
+        PlanIter::new(&self.inner, self.inner.spec.shard)
     }
 
     /// Requests of the whole plan, all shards; absent where it has no end or only its file knows.
@@ -90,7 +90,7 @@ impl Plan {
     /// # Errors
     /// Where a request cannot be made.
     pub fn summary(&self, at_most: u64) -> Result<PlanSummary, WorkloadError> {
-        let all = PlanIter::new(Arc::clone(&self.inner)).of_shard(Shard::WHOLE);
+        let all = PlanIter::new(&self.inner, Shard::WHOLE);
         summary::summarise(self, all, at_most)
     }
 }
@@ -204,9 +204,10 @@ pub struct PlanIter {
 }
 
 impl PlanIter {
-    fn new(plan: Arc<Inner>) -> Self {
+    fn new(plan: &Arc<Inner>, shard: Shard) -> Self {
         Self {
-            shard: plan.spec.shard,
+            plan: Arc::clone(plan),
+            shard,
             arrivals: plan.arrivals.clone(),
             rows: None,
             opened: false,
@@ -214,13 +215,7 @@ impl PlanIter {
             index: 0,
             ready: VecDeque::new(),
             over: false,
-            plan,
         }
-    }
-
-    fn of_shard(mut self, shard: Shard) -> Self {
-        self.shard = shard;
-        self
     }
 
     /// Bad lines that were passed over so far.
@@ -242,21 +237,16 @@ impl PlanIter {
         };
         let due = match (&row, &mut self.arrivals) {
             (_, Some(arrivals)) => match arrivals.next() {
-                Some(due) if plan.spec.duration.is_none_or(|end| due < end) => Some(due),
-                _ => return Ok(false),
+                None => return Ok(false),
+                due => due,
             },
-            (Some(row), None) => {
-                let due = plan.spec.replay_speed().and_then(|speed| row.due(speed));
-                if due
-                    .zip(plan.spec.duration)
-                    .is_some_and(|(due, end)| due >= end)
-                {
-                    return Ok(false);
-                }
-                due
-            }
+            (Some(row), None) => plan.spec.replay_speed().and_then(|speed| row.due(speed)),
             (None, None) => None,
         };
+        let end = plan.spec.duration;
+        if due.zip(end).is_some_and(|(due, end)| due >= end) {
+            return Ok(false);
+        }
         let (unit, first) = (self.unit, self.index);
         let turns = match &row {
             Some(row) => row.turns(),
@@ -337,15 +327,10 @@ impl Inner {
         let options = &self.spec.options;
         let own = parts.own.unwrap_or_default();
         let extra_body = match (own.extra_body, &options.extra_body) {
-            (Some(mut own), Some(given)) => {
-                own.extend(
-                    given
-                        .iter()
-                        .map(|(key, value)| (key.clone(), value.clone())),
-                );
+            (Some(mut own), given) => {
+                own.extend(given.iter().flat_map(|given| (**given).clone()));
                 Some(Arc::new(own))
             }
-            (Some(own), None) => Some(Arc::new(own)),
             (None, given) => given.clone(),
         };
         let request = GenerationRequest {

@@ -414,46 +414,28 @@ impl<'de> Visitor<'de> for Vocabulary<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Bpe { by_id, by_text, .. } = self.0;
-        while let Some(token) = map.next_key_seed(Shared)? {
+        while let Some(Text(token)) = map.next_key()? {
+            let token: Arc<str> = token.into();
             let id = map.next_value::<u32>()?;
             refuse(id > MOST_IDS)?;
             let at = id as usize;
             if by_id.len() <= at {
                 by_id.resize(at + 1, None);
             }
-            let taken = by_id
+            let before = by_id
                 .get_mut(at)
                 .and_then(|slot| slot.replace(Arc::clone(&token)));
             let known = by_text.insert(token, id);
             // two tokens of one id, or two ids of one token
-            refuse(taken.is_some() || known.is_some())?;
+            refuse(before.is_some() || known.is_some())?;
         }
         Ok(())
     }
 }
 
-/// A text that is kept in two places.
-struct Shared;
-
-impl<'de> DeserializeSeed<'de> for Shared {
-    type Value = Arc<str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Shared {
-    type Value = Arc<str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a token")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Arc<str>, E> {
-        Ok(text.into())
-    }
-}
+/// A text, copied out of the file only where it has escapes.
+#[derive(Default, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// `["a b", …]`, in newer files `[["a", "b"], …]`, by their ranks; the vocabulary comes before them.
 struct Merges<'a>(&'a mut Bpe);
@@ -527,35 +509,12 @@ impl<'de> Visitor<'de> for Pair<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<usize, A::Error> {
-        seq.next_element_seed(Onto(self.0))?;
-        let split = self.0.len();
-        seq.next_element_seed(Onto(self.0))?;
+        let Text(left) = seq.next_element()?.unwrap_or_default();
+        let Text(right) = seq.next_element()?.unwrap_or_default();
         refuse(seq.next_element::<IgnoredAny>()?.is_some())?;
-        Ok(split)
-    }
-}
-
-/// Appends a text.
-struct Onto<'a>(&'a mut String);
-
-impl<'de> DeserializeSeed<'de> for Onto<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Onto<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a token")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.0.push_str(text);
-        Ok(())
+        self.0.push_str(&left);
+        self.0.push_str(&right);
+        Ok(left.len())
     }
 }
 
