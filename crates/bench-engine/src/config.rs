@@ -102,7 +102,6 @@ pub struct TlsFiles {
     /// Private key.
     pub key: PathBuf,
     /// Authority that clients' certificates must come from; absent: none is asked for.
-    #[serde(default)]
     pub client_ca: Option<PathBuf>,
 }
 

@@ -249,7 +249,6 @@ pub struct PlannedFault {
     #[serde(default)]
     pub from: u64,
     /// First number it no longer applies to; absent: for ever.
-    #[serde(default)]
     pub until: Option<u64>,
     /// Of those, every how many-th; 1 is all.
     #[serde(default = "one")]

@@ -234,12 +234,7 @@ impl<'a> Generation<'a> {
 
 impl Drop for Generation<'_> {
     fn drop(&mut self) {
-        let finish = self
-            .choices
-            .iter()
-            .map(|choice| choice.finish)
-            .next()
-            .flatten();
+        let finish = self.choices.first().and_then(|choice| choice.finish);
         self.local.server.metrics.request_over(self.phases, finish);
     }
 }

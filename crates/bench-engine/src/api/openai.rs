@@ -16,7 +16,6 @@ use crate::text::Text;
 pub(super) struct Message {
     #[serde(default)]
     role: String,
-    #[serde(default)]
     content: Option<Content>,
 }
 

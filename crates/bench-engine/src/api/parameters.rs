@@ -16,7 +16,6 @@ use crate::text::Text;
 
 /// What a request asks for, in the words of the OpenAI protocols. Keys that the engine has no use for are ignored, as vLLM does.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Common {
     pub(super) model: Option<String>,
     max_tokens: Option<u32>,
@@ -35,7 +34,6 @@ pub(super) struct Common {
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(default)]
 struct StreamOptions {
     include_usage: Option<bool>,
     continuous_usage_stats: Option<bool>,
