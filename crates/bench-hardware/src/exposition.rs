@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::HardwareError;
+use crate::HardwareError;
 
 /// One sample of a page.
 #[derive(Clone, Debug, PartialEq)]

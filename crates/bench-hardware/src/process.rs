@@ -75,7 +75,7 @@ impl ProcessSource {
         let Some(tree) = &mut self.tree else { return };
         let alive = tree.read(&self.proc, slow, draft);
         if slow && alive {
-            read_cgroup(&self.proc, tree.root(), draft);
+            read_cgroup(&self.proc, tree.root, draft);
         }
         if !alive {
             self.tree = None;
@@ -100,7 +100,7 @@ impl Source for ProcessSource {
         let slow = self.slowly.is_due(from);
         let found = if slow { self.find(from) } else { Ok(()) };
         let instance = match (&self.tree, self.target) {
-            (Some(tree), Target::Server(_)) => tree.root().to_string(),
+            (Some(tree), Target::Server(_)) => tree.root.to_string(),
             _ => String::new(),
         };
         // The draft borrows the names, and the readers borrow the rest.
@@ -186,10 +186,6 @@ impl Tree {
         tree
     }
 
-    fn root(&self) -> u32 {
-        self.root
-    }
-
     fn admit(&mut self, pid: u32) {
         self.members.entry(pid).or_insert_with(|| Member {
             file: ProcFile::new(format!("/proc/{pid}/stat")),
@@ -222,7 +218,7 @@ impl Tree {
 
     /// Read every member; false where none is left.
     fn read(&mut self, proc: &Path, slow: bool, draft: &mut Draft<'_>) -> bool {
-        let (mut used, mut held) = (Used::default(), Held::default());
+        let (mut used, mut held) = (self.ended, Held::default());
         let mut gone: Vec<(u32, String)> = Vec::new();
         for (&pid, member) in &mut self.members {
             match member.read(self.units) {
@@ -232,14 +228,12 @@ impl Tree {
                 }
                 Err(why) => gone.push((pid, why)),
             }
-            if slow {
-                member.read_wait(proc, pid);
+            // A thread that ends takes its wait with it; the sum is kept from falling, so that it can only be too small.
+            if let Some(Ok(waited)) = slow.then(|| run_queue_wait(proc, pid)) {
+                member.waited = member.waited.max(waited);
             }
             used.add(member);
         }
-        used.user += self.ended.user;
-        used.system += self.ended.system;
-        used.waited += self.ended.waited;
         let mut last_words = String::new();
         for (pid, why) in gone {
             last_words = why;
@@ -283,13 +277,6 @@ impl Member {
         }
         self.last = Some(stat);
         Ok(stat)
-    }
-
-    /// A thread that ends takes its wait with it; the sum is kept from falling, so that it can only be too small.
-    fn read_wait(&mut self, proc: &Path, pid: u32) {
-        if let Ok(waited) = run_queue_wait(proc, pid) {
-            self.waited = self.waited.max(waited);
-        }
     }
 }
 

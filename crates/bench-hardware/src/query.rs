@@ -7,14 +7,13 @@ use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
+use crate::HardwareError;
 use crate::config::PrometheusQueries;
-use crate::error::HardwareError;
 use crate::exposition::Sample;
 use crate::names::{Facts, Part, dcgm_by_gpu, dcgm_query};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
-use crate::scrape::without_credentials;
-use crate::scrape::{Fetch, FetchLimits};
+use crate::scrape::{Fetch, FetchLimits, without_credentials};
 
 /// Asks a list of queries again and again.
 pub(crate) struct QuerySource {
@@ -135,9 +134,7 @@ fn parts(name: Option<&str>, samples: &[Sample]) -> Result<BTreeMap<String, Part
 #[derive(Deserialize)]
 struct Answer {
     status: String,
-    #[serde(default)]
     error: Option<String>,
-    #[serde(default)]
     data: Option<QueryResult>,
 }
 
@@ -153,7 +150,6 @@ enum QueryResult {
 #[derive(Deserialize)]
 struct Element {
     metric: BTreeMap<String, String>,
-    #[serde(default)]
     value: Option<(f64, String)>,
 }
 

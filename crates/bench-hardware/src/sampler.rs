@@ -14,8 +14,8 @@ use std::time::Duration;
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::HardwareError;
 use crate::config::{Gpus, SamplerConfig};
-use crate::error::HardwareError;
 use crate::gpu::GpuSource;
 use crate::host::HostSource;
 use crate::process::ProcessSource;
@@ -81,7 +81,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Ok::<(), bench_hardware::HardwareError>(())
 /// ```
 pub struct Sampler {
-    workers: Vec<(String, Sender<Order>, JoinHandle<()>)>,
+    workers: Vec<(String, Sender<Asker>, JoinHandle<()>)>,
     reports: Receiver<Vec<SourceCost>>,
     queue: SyncSender<Parcel>,
     collector: JoinHandle<()>,
@@ -115,10 +115,8 @@ impl SamplerReport {
 
     /// What pages told of the server itself, in its own words: `block_size`, `gpu_memory_utilization`, `gpus`, …
     pub fn server_facts(&self) -> BTreeMap<String, String> {
-        let facts = self.sources.iter().flat_map(|source| &source.facts);
-        facts
-            .map(|(name, fact)| (name.clone(), fact.clone()))
-            .collect()
+        let facts = self.sources.iter().map(|source| source.facts.clone());
+        facts.flatten().collect()
     }
 
     /// Readings that were dropped because the sink did not keep up.
@@ -188,7 +186,7 @@ impl Sampler {
         let (done, answers) = mpsc::channel();
         for (_, tell, _) in &self.workers {
             // A worker that has panicked is told of when the sampler stops.
-            tell.send(Order::Read(done.clone())).ok();
+            tell.send(done.clone()).ok();
         }
         drop(done);
         let until = (self.now)() + Nanos::from_duration(patience);
@@ -200,13 +198,11 @@ impl Sampler {
     /// leaves behind a thread that hangs in a driver.
     pub fn stop(self) -> SamplerReport {
         let mut report = SamplerReport::default();
-        let mut names: Vec<String> = Vec::new();
-        let mut threads = Vec::new();
-        for (name, tell, thread) in self.workers {
-            drop(tell);
-            names.push(name);
-            threads.push(thread);
-        }
+        let threads = self
+            .workers
+            .into_iter()
+            .map(|(name, _, thread)| (name, thread));
+        let threads: Vec<_> = threads.collect();
         // Each thread reports once and then ends; one that panicked ends without.
         let all_ended = loop {
             match self.reports.recv_timeout(self.patience) {
@@ -215,7 +211,7 @@ impl Sampler {
                 Err(RecvTimeoutError::Disconnected) => break true,
             }
         };
-        for (name, thread) in names.into_iter().zip(threads) {
+        for (name, thread) in threads {
             let reported = report.sources.iter().any(|source| source.worker == name);
             if !(reported || all_ended) {
                 let why = "its thread did not stop and was abandoned";
@@ -276,15 +272,12 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 enum Parcel {
     Reading(Box<Reading>),
     /// Everything before this has been handed on: to be said to whoever waits for it.
-    Mark(Sender<()>),
+    Mark(Asker),
     End,
 }
 
-/// What a worker is told between its ticks. It ends when nobody can tell it anything any more.
-enum Order {
-    /// Read now; the answer follows the readings.
-    Read(Sender<()>),
-}
+/// Asks a worker between its ticks to read now; the answer follows the readings. It ends when nobody can ask it any more.
+type Asker = Sender<()>;
 
 /// The shortest period: below it the sampler would be the load.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -356,7 +349,7 @@ impl Worker {
     fn run(
         mut self,
         now: &Clock,
-        orders: &Receiver<Order>,
+        orders: &Receiver<Asker>,
         queue: &SyncSender<Parcel>,
     ) -> Vec<SourceCost> {
         let worker = self.name.clone();
@@ -383,10 +376,9 @@ impl Worker {
             }
             match orders.recv_timeout(wait.to_duration()) {
                 Err(RecvTimeoutError::Timeout) => self.tick(now, queue, &mut costs),
-                Ok(Order::Read(first)) => {
+                Ok(first) => {
                     // orders that waited for a slow source are all met by one reading
-                    let waiting = orders.try_iter().map(|Order::Read(asker)| asker);
-                    let askers: Vec<_> = std::iter::once(first).chain(waiting).collect();
+                    let askers: Vec<_> = std::iter::once(first).chain(orders.try_iter()).collect();
                     for source in &mut self.sources {
                         source.read_all_next();
                     }
