@@ -10,12 +10,12 @@ use clap::{Args, Subcommand};
 
 use crate::arguments::Output;
 use crate::error::CommandError;
-use crate::run_folder::{Reads, RunFolder, no_copies, open_group};
+use crate::run_folder::{Reads, RunFolder, no_copies, notes, open_group};
 use crate::{Done, json};
 
 pub(crate) use show::Goals;
 
-use store::{Store, Wanted};
+use store::Store;
 
 #[derive(Debug, Args)]
 pub(crate) struct Baseline {
@@ -160,16 +160,8 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
     no_copies(&runs)?;
     let goals = show::read(&arguments.goal)?;
     let store = Store::at(&arguments.place.baselines);
-    let wanted = Wanted {
-        name: &arguments.name,
-        note: arguments.note.as_deref(),
-        goals: &goals,
-        small: arguments.small,
-        replace: arguments.replace,
-        untrusted: arguments.untrusted,
-    };
-    let folder = store.save(&runs, &wanted)?;
-    let mut notes: Vec<String> = runs.iter().flat_map(|run| run.notes.clone()).collect();
+    let folder = store.save(&runs, arguments, &goals)?;
+    let mut notes = notes(&runs);
     notes.extend(show::unmeasured(&goals, &runs)?);
     notes.extend(store::cautions(&runs));
     Ok(Done::well(format!("{}\n", folder.display()), notes))

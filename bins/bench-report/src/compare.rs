@@ -14,7 +14,7 @@ use crate::baseline::{Beside, Goals, beside};
 use crate::error::{CommandError, UNTRUSTED};
 use crate::files;
 use crate::frames;
-use crate::run_folder::{Reads, RunFolder, against_themselves, open_group};
+use crate::run_folder::{Reads, RunFolder, against_themselves, notes, open_group};
 use crate::{Done, json};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
@@ -40,11 +40,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
             None => one.base = named.first().cloned().unwrap_or_default(),
         }
     }
-    let mut notes: Vec<String> = groups
-        .iter()
-        .flatten()
-        .flat_map(|run| run.notes.clone())
-        .collect();
+    let mut notes = notes(groups.iter().flatten());
     let others = groups.iter().skip(1);
     notes.extend(others.flat_map(|new| against_themselves(base, new)));
     let study = study(&groups, &held, (axis, &named))?;

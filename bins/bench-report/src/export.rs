@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 
 use bench_frames::{Format as Form, partition, run_name, write_run};
 use bench_report::export::{self, Exporter, Tool};
-use bench_schema::{JournalFile, Reading};
 
 use crate::Done;
 use crate::arguments::{Export, Format};
 use crate::error::CommandError;
 use crate::files;
-use crate::journal::Values;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
@@ -110,8 +108,7 @@ fn journals(
     to: (&Path, Form),
 ) -> Result<Vec<PathBuf>, CommandError> {
     let mut requests = run.requests();
-    let readings = JournalFile::Readings;
-    let mut readings = Values::<Reading>::open(&run.path, readings, run.damaged_ok);
+    let mut readings = run.readings();
     let of = (name, &run.record);
     let written = write_run(of, to, || requests.next(), || readings.next())?;
     run.notes.extend(requests.notes().chain(readings.notes()));

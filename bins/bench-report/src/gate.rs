@@ -8,7 +8,7 @@ use crate::arguments::{Gate, Output};
 use crate::baseline::beside;
 use crate::compare::{hold, options, percent};
 use crate::error::CommandError;
-use crate::run_folder::{against_themselves, open_group};
+use crate::run_folder::{against_themselves, notes, open_group};
 use crate::{Done, json};
 
 /// The runs cannot be compared, or their numbers not believed: the gate says nothing.
@@ -25,7 +25,7 @@ struct Answer<'a> {
 
 pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
-    check(&arguments.max_regression)?;
+    let rules = RegressionRule::list(&arguments.max_regression)?;
     let (base, new) = arguments.from.sides(&arguments.runs)?;
     let [new] = new.as_slice() else {
         return Err(CommandError::Usage(
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     if let Some(beside) = beside(&arguments.from, &base)? {
         beside.name(&mut found);
     }
-    let gates = match bench_insight::gate(&found, &arguments.max_regression) {
+    let gates = match bench_insight::gate(&found, &rules) {
         // What is missing for want of a run that can be compared is no fault of the rule.
         Err(InsightError::NotCompared { rule, problem }) => {
             found.incomparable.push(format!("{rule}: {problem}"));
@@ -66,11 +66,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         Output::Markdown => markdown(verdict, &gates),
         Output::Table => lines(verdict, &gates, arguments.strict) + "\n" + &terminal(&found),
     };
-    let mut notes: Vec<String> = base
-        .iter()
-        .chain(&new)
-        .flat_map(|run| run.notes.clone())
-        .collect();
+    let mut notes = notes(base.iter().chain(&new));
     notes.extend(against_themselves(&base, &new));
     notes.extend(
         refused
@@ -82,15 +78,6 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         notes,
         code,
     })
-}
-
-/// Rules are read before any run is.
-fn check(lists: &[String]) -> Result<(), CommandError> {
-    let rules = lists.iter().flat_map(|list| list.split(','));
-    for rule in rules.map(str::trim).filter(|rule| !rule.is_empty()) {
-        RegressionRule::parse(rule)?;
-    }
-    Ok(())
 }
 
 /// Gates on runs that cannot be compared are not judged.

@@ -78,8 +78,7 @@ pub(crate) fn check(run: &RunRecord, dir: &Path, begun: bool) -> Result<Check, C
 /// Requests that the run counted and could not write, as on a full disk: what is made of single requests lacks them.
 fn unwritten(run: &RunRecord, dir: &Path) -> Option<String> {
     let requests = JournalFile::Requests;
-    let parts = run.journal.iter();
-    let parts = parts.filter(|part| part.file.starts_with(requests.stem()));
+    let parts = requests.parts_of(&run.journal);
     let written: u64 = parts.map(|part| part.lines).sum();
     let counted: u64 = counted(run).map(|(_, records)| records).sum();
     let kept = !requests.parts_in(dir).is_empty();
@@ -94,10 +93,6 @@ fn unwritten(run: &RunRecord, dir: &Path) -> Option<String> {
 fn counted(run: &RunRecord) -> impl Iterator<Item = (String, u64)> {
     let cells = run.cells.iter();
     cells.map(|cell| (cell.id.clone(), cell.counts.planned + cell.counts.warmup))
-}
-
-fn number(parts: usize) -> u32 {
-    u32::try_from(parts).unwrap_or(u32::MAX)
 }
 
 /// What a run says of the parts of its journals.
@@ -138,14 +133,9 @@ impl Known {
         })
     }
 
-    fn of_file(&self, file: JournalFile) -> Vec<&JournalPart> {
-        let own = |part: &&JournalPart| part.file.starts_with(file.stem());
-        self.parts.iter().filter(own).collect()
-    }
-
     /// Whether it tells anything of a journal: the list that is written when a run begins has no line of it.
     fn lists(&self, file: JournalFile) -> bool {
-        self.of_file(file).iter().any(|part| part.lines > 0)
+        file.parts_of(&self.parts).any(|part| part.lines > 0)
     }
 }
 
@@ -213,7 +203,7 @@ impl Check {
 
     /// Look at the parts of one journal.
     fn look(&mut self, file: JournalFile, dir: &Path, known: &Known) -> Result<(), CommandError> {
-        let listed = known.of_file(file);
+        let listed: Vec<_> = file.parts_of(&known.parts).collect();
         let parts = file.parts_in(dir);
         if parts.is_empty() {
             let lines: u64 = listed.iter().map(|part| part.lines).sum();
@@ -232,7 +222,8 @@ impl Check {
             return Ok(());
         }
         self.hold(&listed, dir, known.grew)?;
-        let may_follow = known.grew.then(|| file.part_name(number(listed.len())));
+        let next = u32::try_from(listed.len()).unwrap_or(u32::MAX);
+        let may_follow = known.grew.then(|| file.part_name(next));
         let names = parts.iter().filter_map(|path| path.file_name()?.to_str());
         let strange = names.filter(|name| {
             !listed.iter().any(|part| part.file == *name) && may_follow.as_deref() != Some(name)

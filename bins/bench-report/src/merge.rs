@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::arguments::Merge;
 use crate::error::CommandError;
 use crate::run_folder::{Extents, RunFolder};
-use crate::{Done, files, journal, render};
+use crate::{Done, files, journal, render, run_folder};
 
 pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     let mut shards: Vec<RunFolder> = arguments
@@ -50,10 +50,7 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
 }
 
 fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, CommandError> {
-    let mut notes: Vec<String> = shards
-        .iter()
-        .flat_map(|shard| shard.notes.clone())
-        .collect();
+    let mut notes = run_folder::notes(shards);
     notes.extend(clocks.notes());
     let Some(first) = shards.first() else {
         return Err(CommandError::Usage(

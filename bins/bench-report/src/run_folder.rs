@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use bench_frames::run_dirs;
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CellRecord, JournalFile, JournalPart, MOST_RUN_BYTES, Nanos, Reading,
-    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, counted, read_file,
+    BEGIN_FILE, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading, RequestRecord, RunRecord,
+    SchemaError, Stamp, TrustVerdict, counted, read_file,
 };
 use clap::Args;
 
@@ -210,13 +210,9 @@ impl RunFolder {
     /// Whether it is the same run, whatever its folder and its `run.json` are called: no two runs have the same records to the last byte.
     fn is_copy_of(&self, other: &Self) -> bool {
         let (a, b) = (&self.record, &other.record);
-        let records = |run: &RunRecord| -> Vec<JournalPart> {
-            let own = |part: &&JournalPart| part.file.starts_with(JournalFile::Requests.stem());
-            run.journal.iter().filter(own).cloned().collect()
-        };
-        let (of_a, of_b) = (records(a), records(b));
+        let [records, others] = [a, b].map(|run| JournalFile::Requests.parts_of(&run.journal));
         a.experiment == b.experiment
-            && (of_a.iter().any(|part| part.lines > 0) && of_a == of_b
+            && (records.clone().any(|part| part.lines > 0) && records.eq(others)
                 || (&a.started_at, &a.clock) == (&b.started_at, &b.clock) && a.cells == b.cells)
     }
 
@@ -240,6 +236,10 @@ impl RunFolder {
 
     pub(crate) fn requests(&self) -> Values<RequestRecord> {
         Values::open(&self.path, JournalFile::Requests, self.damaged_ok)
+    }
+
+    pub(crate) fn readings(&self) -> Values<Reading> {
+        Values::open(&self.path, JournalFile::Readings, self.damaged_ok)
     }
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
@@ -271,8 +271,7 @@ impl RunFolder {
         let conclusion = Conclusion::new(&self.record)?.expecting(records);
         let mut conclusion = conclusion.within(spans);
         let mut lines = self.requests();
-        let readings = JournalFile::Readings;
-        let mut readings = Values::<Reading>::open(&self.path, readings, self.damaged_ok);
+        let mut readings = self.readings();
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
@@ -451,6 +450,12 @@ pub(crate) fn no_copies(runs: &[RunFolder]) -> Result<(), CommandError> {
         }
     }
     Ok(())
+}
+
+/// What readers of these runs should be told.
+pub(crate) fn notes<'a>(runs: impl IntoIterator<Item = &'a RunFolder>) -> Vec<String> {
+    let notes = runs.into_iter().flat_map(|run| &run.notes);
+    notes.cloned().collect()
 }
 
 /// Runs that are held against themselves, for people.

@@ -74,16 +74,10 @@ fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
         && members
             .iter()
             .all(|(_, cell)| cell.load.is_open() && offered(cell).is_some());
-    let tokens = !by_rate
-        && members
-            .iter()
-            .all(|(_, cell)| view::tokens_per_s(cell).is_some());
-    let value = |cell| {
-        if tokens {
-            view::tokens_per_s(cell)
-        } else {
-            view::requests_per_s(cell)
-        }
+    let value = if by_rate {
+        view::requests_per_s
+    } else {
+        one_rate(members)
     };
     let points: Vec<Point> = members
         .iter()
@@ -150,6 +144,16 @@ fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
         .collect()
 }
 
+/// Tokens/s where all of these counted tokens, else requests/s.
+fn one_rate(members: &[(f64, &CellRecord)]) -> fn(&CellRecord) -> Option<f64> {
+    let mut rates = members.iter().map(|(_, cell)| view::tokens_per_s(cell));
+    if rates.all(|rate| rate.is_some()) {
+        view::tokens_per_s
+    } else {
+        view::requests_per_s
+    }
+}
+
 /// Rows along output length: mean E2E per level.
 fn by_output(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
     let (factor, series) = view::OUTPUT_FACTORS.iter().find_map(|factor| {
@@ -170,19 +174,22 @@ fn by_output(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
 /// Rows along length categories: P95 of E2E per category, the smallest first; of the first cell that has them.
 fn by_category(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
     cells.iter().find_map(|cell| {
-        let mut points: Vec<(String, f64, f64)> = cell
-            .groups
-            .iter()
-            .filter(|group| group.by == "category")
-            .filter_map(|group| {
-                let p95 = view::of_group(cell, group, Metric::E2e)?
-                    .quantile(0.95)
-                    .and_then(view::positive)?;
+        let mut points: Vec<(String, f64, f64)> = categories(cell)
+            .filter_map(|(group, p95)| {
                 Some((group.name.clone(), category_tokens(cell, group)?, p95))
             })
             .collect();
         points.sort_by(|a, b| a.1.total_cmp(&b.1));
         some(length_rows("category", &points).into_iter())
+    })
+}
+
+/// The length categories of a cell, each with the P95 of its E2E.
+fn categories(cell: &CellRecord) -> impl Iterator<Item = (&GroupRecord, f64)> {
+    let groups = cell.groups.iter().filter(|group| group.by == "category");
+    groups.filter_map(move |group| {
+        let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
+        Some((group, view::positive(p95)?))
     })
 }
 
@@ -362,14 +369,9 @@ fn points_by_category(
     cells: &[CellRecord],
     length: impl Fn(&CellRecord, &GroupRecord) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
-    cells
-        .iter()
-        .flat_map(|cell| cell.groups.iter().map(move |group| (cell, group)))
-        .filter(|(_, group)| group.by == "category")
-        .filter_map(|(cell, group)| {
-            let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
-            Some((length(cell, group)?, view::positive(p95)?))
-        })
+    let cells = cells.iter();
+    let all = cells.flat_map(|cell| categories(cell).map(move |(group, p95)| (cell, group, p95)));
+    all.filter_map(|(cell, group, p95)| Some((length(cell, group)?, p95)))
         .collect()
 }
 
@@ -412,17 +414,10 @@ fn usl(cells: &[CellRecord]) -> Option<FitRecord> {
     // An arrival rate is what is asked, not how many work at once: the law has no meaning along it.
     let (_, series) = view::load_series(cells).filter(|(factor, _)| *factor != "rate")?;
     let longest = series.iter().max_by_key(|members| members.len())?;
-    let tokens = longest.iter().all(|(_, c)| view::tokens_per_s(c).is_some());
-    let points: Vec<(f64, f64)> = longest
-        .iter()
-        .filter_map(|(n, cell)| {
-            let rate = if tokens {
-                view::tokens_per_s(cell)
-            } else {
-                view::requests_per_s(cell)
-            };
-            Some((*n, rate?))
-        })
+    let rate = one_rate(longest);
+    let points = longest.iter();
+    let points: Vec<_> = points
+        .filter_map(|(n, cell)| Some((*n, rate(cell)?)))
         .collect();
     let fit = usl_fit(&points, LEVEL, SEED).filter(|fit| fit.relative_residual <= USL_MISFIT)?;
     let mut parameters = vec![

@@ -33,29 +33,28 @@ impl CapacityAssumptions {
     /// # Errors
     /// [`InsightError::BadAssumption`] for a negative or non-finite number, a target rate of 0, or a planned use beyond 1.
     pub fn check(&self) -> Result<(), InsightError> {
-        let bad = |name: &str, value: f64, next: &str| InsightError::BadAssumption {
-            name: name.to_owned(),
-            value: value.to_string(),
-            next: next.to_owned(),
+        let check = |name: &str, value: Option<f64>, good: fn(f64) -> bool, next: &str| match value
+            .filter(|value| !(value.is_finite() && good(*value)))
+        {
+            None => Ok(()),
+            Some(value) => Err(InsightError::BadAssumption {
+                name: name.to_owned(),
+                value: value.to_string(),
+                next: next.to_owned(),
+            }),
         };
-        let not_less = |name, value: Option<f64>| match value {
-            Some(x) if !(x.is_finite() && x >= 0.0) => Err(bad(name, x, "use 0 or more")),
-            _ => Ok(()),
-        };
-        not_less("think_time_s", self.think_time_s)?;
-        not_less("price_per_hour", self.price_per_hour)?;
-        match self.target_rate_per_s {
-            Some(x) if !(x.is_finite() && x > 0.0) => {
-                return Err(bad("target_rate_per_s", x, "use more than 0"));
-            }
-            _ => {}
-        }
-        match self.planned_use {
-            Some(x) if !(x > 0.0 && x <= 1.0) => {
-                Err(bad("planned_use", x, "use a share above 0 and at most 1"))
-            }
-            _ => Ok(()),
-        }
+        let (think, price) = (self.think_time_s, self.price_per_hour);
+        check("think_time_s", think, |x| x >= 0.0, "use 0 or more")?;
+        check("price_per_hour", price, |x| x >= 0.0, "use 0 or more")?;
+        let rate = self.target_rate_per_s;
+        check("target_rate_per_s", rate, |x| x > 0.0, "use more than 0")?;
+        let next = "use a share above 0 and at most 1";
+        check(
+            "planned_use",
+            self.planned_use,
+            |x| x > 0.0 && x <= 1.0,
+            next,
+        )
     }
 }
 

@@ -17,6 +17,7 @@ use crate::samples::CellSamples;
 use crate::text;
 
 pub use bench_metrics::Verdict as ComparisonVerdict;
+pub(crate) use figures::geometric_mean;
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
 pub use trend::{LevelChange, Observation, Trend, trends};
 
@@ -202,9 +203,9 @@ pub fn compare(
     options: &CompareOptions,
 ) -> Option<RunComparison> {
     let turns = Turns::of(&taken(base, samples.base), &taken(new, samples.new));
-    let of_turns = turns
-        .as_ref()
-        .map(|t| [&t.base, &t.new].map(|side| unzipped(side)));
+    let of_turns = turns.as_ref().map(|t| {
+        [&t.base, &t.new].map(|side| side.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>())
+    });
     let (base, new, samples) = of_turns.as_ref().map_or((base, new, samples), |[a, b]| {
         let samples = ComparedSamples {
             base: &a.1,
@@ -313,10 +314,6 @@ fn taken<'a>(runs: &[&'a RunRecord], samples: &[&'a [CellSamples]]) -> Vec<Taken
     let of = |i: usize| samples.get(i).copied().unwrap_or_default();
     let runs = runs.iter().enumerate();
     runs.map(|(i, run)| (*run, of(i))).collect()
-}
-
-fn unzipped<'a>(side: &[Taken<'a>]) -> (Vec<&'a RunRecord>, Vec<&'a [CellSamples]>) {
-    side.iter().copied().unzip()
 }
 
 /// Runs of two sides that were made in turns, block by block in order of time.
@@ -607,18 +604,10 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
             all.push(format!("the {side} run `{}` ended early", run.title));
         }
     }
-    if before.experiment != after.experiment {
+    all.extend(other_benchmarks(before, after));
+    if let Some(differ) = differ_in(plans) {
         all.push(format!(
-            "the benchmarks differ: {} and {}",
-            before.experiment.as_str(),
-            after.experiment.as_str()
-        ));
-    }
-    if !plans.is_empty() {
-        all.push(format!(
-            "requests or load differ in {} ({}); measure both sides with the same flags and seed",
-            bench_schema::counted(plans.len(), "cell"),
-            text::list(plans)
+            "{differ}; measure both sides with the same flags and seed"
         ));
     }
     for run in new {
@@ -638,6 +627,17 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
         }
     }
     all
+}
+
+fn differ_in(plans: &[String]) -> Option<String> {
+    let cells = bench_schema::counted(plans.len(), "cell");
+    let told = || format!("requests or load differ in {cells} ({})", text::list(plans));
+    (!plans.is_empty()).then(told)
+}
+
+fn other_benchmarks(before: &RunRecord, after: &RunRecord) -> Option<String> {
+    let [before, after] = [before, after].map(|run| run.experiment.as_str());
+    (before != after).then(|| format!("the benchmarks differ: {before} and {after}"))
 }
 
 /// The runs of a side that are not trusted, those alike together.
@@ -674,32 +674,12 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<St
     if base.len() < 2 || new.len() < 2 {
         all.push("only one run on a side: variation between runs is unknown; make at least two runs of each side, better five".to_owned());
     }
-    if !plans.is_empty() {
-        all.push(format!(
-            "requests or load differ in {} ({})",
-            bench_schema::counted(plans.len(), "cell"),
-            text::list(plans)
-        ));
-    }
-    if before.experiment != after.experiment {
-        all.push(format!(
-            "the benchmarks differ: {} and {}",
-            before.experiment.as_str(),
-            after.experiment.as_str()
-        ));
-    }
+    all.extend(differ_in(plans));
+    all.extend(other_benchmarks(before, after));
     if before.server.model != after.server.model {
-        let name = |run: &RunRecord| {
-            run.server
-                .model
-                .clone()
-                .unwrap_or_else(|| "unknown".to_owned())
-        };
-        all.push(format!(
-            "the models differ: {} and {}",
-            name(before),
-            name(after)
-        ));
+        let [before, after] =
+            [before, after].map(|run| run.server.model.as_deref().unwrap_or("unknown"));
+        all.push(format!("the models differ: {before} and {after}"));
     }
     if before.host.cpu_model != after.host.cpu_model || before.host.cpus != after.host.cpus {
         all.push("the clients ran on different machines".to_owned());

@@ -225,7 +225,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if run.analysis.capacity.is_some() {
         run.analysis.scaling.clear();
     }
-    run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
+    run.targets = crate::targets(&asked.targets, run)?;
     let quantiles = asked::quantiles(run);
     let facts = TrustFacts {
         complete: run.complete,

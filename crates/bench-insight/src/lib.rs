@@ -12,7 +12,6 @@ mod compare;
 mod conclude;
 mod diagnosis;
 mod draft;
-mod error;
 mod facts;
 mod findings;
 mod lengths;
@@ -40,7 +39,6 @@ pub use conclude::{
     Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,
     conclude_run,
 };
-pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{
     RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, objectives_of,
@@ -53,12 +51,39 @@ pub use matrix::{
 pub use next_round::{NextTarget, next_round};
 pub use next_round::{ProgressOutcome, TargetProgress, progress};
 pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper, StoppedSample};
-pub use scenario::{
-    Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
-};
+pub use scenario::{Scenario, ScenarioSet, judge, parse_slo, scenario_findings};
 pub use search::{NextStage, SearchAsked};
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
 pub use target::{PlannedCell, Target, targets};
 pub use text::rounded;
 pub use trust::trust;
+
+/// A gate, an objective or a scenario that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum InsightError {
+    /// A `--target` that is not one.
+    #[error("target `{target}`: {problem}")]
+    BadTarget { target: String, problem: String },
+    /// A regression rule that is not one.
+    #[error("regression rule `{rule}`: {problem}")]
+    BadRule { rule: String, problem: String },
+    /// A regression rule whose figure is not among what these two sides could be compared by.
+    #[error("regression rule `{rule}`: {problem}")]
+    NotCompared { rule: String, problem: String },
+    /// A scenario whose objectives cannot be checked.
+    #[error("scenario `{scenario}`: {problem}")]
+    BadScenario { scenario: String, problem: String },
+    /// An objective that cannot be read.
+    #[error("objective `{objective}`: {problem}")]
+    BadObjective { objective: String, problem: String },
+    /// A price, a think time or another assumption that makes no sense.
+    #[error("{name} is {value}; {next}")]
+    BadAssumption {
+        name: String,
+        value: String,
+        next: String,
+    },
+}

@@ -11,7 +11,7 @@ use bench_schema::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::compare::ComparisonVerdict;
+use crate::compare::{ComparisonVerdict, geometric_mean};
 use crate::view;
 
 /// One setting of the server as it was measured.
@@ -265,17 +265,11 @@ impl Figure {
                 let medians = run.cells.iter();
                 let medians = medians.map(|cell| view::quantile(cell, Metric::E2e, 0.5));
                 let medians: Vec<f64> = medians.collect::<Option<_>>()?;
-                let value = geometric_mean(medians.into_iter())?;
+                let value = geometric_mean(&medians)?;
                 Some((Estimate::unbounded(value, LEVEL), None))
             }
         }
     }
-}
-
-fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let logs: Vec<f64> = values.map(f64::ln).collect();
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    (!logs.is_empty()).then(|| mean.exp())
 }
 
 /// The figures of a setting's runs, by round.
@@ -433,10 +427,7 @@ fn held(
     direction: Direction,
     options: &CompareOptions,
 ) -> Option<Comparison> {
-    let common = base
-        .iter()
-        .filter_map(|(round, a)| Some((a.value, new.get(round)?.value)));
-    let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
+    let (a, b): (Vec<f64>, Vec<f64>) = common(base, new).unzip();
     if a.len() >= FEWEST_BLOCKS {
         return compare_runs_in_turns(&a, &b, direction, options);
     }
@@ -554,15 +545,13 @@ fn pairs(
 }
 
 /// The rounds that both have.
-fn common(a: &Figures, b: &Figures) -> impl Iterator<Item = (f64, f64)> {
-    let both = a
-        .iter()
-        .filter_map(|(round, a)| Some((a.value, b.get(round)?.value)));
-    both.collect::<Vec<_>>().into_iter()
+fn common<'a>(a: &'a Figures, b: &'a Figures) -> impl Iterator<Item = (f64, f64)> + 'a {
+    let both = a.iter();
+    both.filter_map(|(round, a)| Some((a.value, b.get(round)?.value)))
 }
 
 fn ratio(a: &Figures, b: &Figures) -> Option<f64> {
-    geometric_mean(common(a, b).map(|(a, b)| b / a))
+    geometric_mean(&common(a, b).map(|(a, b)| b / a).collect::<Vec<_>>())
 }
 
 fn effect(
@@ -578,11 +567,12 @@ fn effect(
     let told = compare_runs_in_turns(&a, &b, direction, options);
     told.or_else(|| {
         // too few for an interval
-        let (a, b) = (
-            geometric_mean(a.into_iter())?,
-            geometric_mean(b.into_iter())?,
-        );
-        let [a, b] = [a, b].map(|value| Estimate::unbounded(value, LEVEL));
-        Some(compare_estimates(&a, &b, direction, options))
+        let mean = |values: &[f64]| Some(Estimate::unbounded(geometric_mean(values)?, LEVEL));
+        Some(compare_estimates(
+            &mean(&a)?,
+            &mean(&b)?,
+            direction,
+            options,
+        ))
     })
 }

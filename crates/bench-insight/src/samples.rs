@@ -280,10 +280,11 @@ fn stopped(record: &RequestRecord) -> Option<StoppedSample> {
 /// The gaps of an answer that stand out from its median gap.
 fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
-    let mut gaps: Vec<f64> = stamps
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]).as_f64())
+    let each = stamps.windows(2);
+    let each: Vec<(Stamp, f64)> = each
+        .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()))
         .collect();
+    let mut gaps: Vec<f64> = each.iter().map(|(_, gap)| *gap).collect();
     let middle = gaps.len() / 2;
     if gaps.len() < 3 {
         return Box::default();
@@ -293,10 +294,6 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
     let least = STANDS_OUT * median.max(mean / 2.0);
     let usual = pace(&stamps).unwrap_or(*median);
-    let each: Vec<(Stamp, f64)> = stamps
-        .windows(2)
-        .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()))
-        .collect();
     let stands_out = |(i, gap): (usize, &(Stamp, f64))| {
         (gap.1 > least && !is_made_up(each.get(i..)?, usual)).then_some(*gap)
     };

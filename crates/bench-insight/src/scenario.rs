@@ -35,34 +35,12 @@ pub struct Scenario {
 }
 
 /// How one objective of a scenario came out in one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScenarioLine {
-    /// The cell.
-    pub cell: String,
-    /// The objective, for one use case.
-    pub slo: Slo,
-    /// What was measured at its quantile; absent where that is +∞ or nothing was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<f64>,
-    /// Interval of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<Interval>,
-    /// The verdict.
-    pub verdict: SloVerdict,
-}
-
-/// How a scenario came out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScenarioOutcome {
-    /// Its name.
-    pub scenario: String,
-    /// Fail if some objective fails in every cell that was judged, pass if some cell passes all, else cannot tell.
-    pub verdict: SloVerdict,
-    /// The cell with the most requests per second in which every objective passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best_cell: Option<String>,
-    /// Each objective in each cell.
-    pub lines: Vec<ScenarioLine>,
+struct Line<'a> {
+    cell: &'a CellRecord,
+    slo: &'a Slo,
+    /// Absent where it is +∞ or nothing was measured.
+    measured: Option<f64>,
+    verdict: SloVerdict,
 }
 
 impl ScenarioSet {
@@ -80,12 +58,8 @@ impl ScenarioSet {
             if scenario.name.trim().is_empty() {
                 return Err(bad("`name` is empty; set a name"));
             }
-            if self
-                .scenarios
-                .iter()
-                .take(i)
-                .any(|other| other.name == scenario.name)
-            {
+            let mut before = self.scenarios.iter().take(i);
+            if before.any(|other| other.name == scenario.name) {
                 return Err(bad("the name is used twice; rename one of them"));
             }
             if scenario.slos.is_empty() {
@@ -138,80 +112,35 @@ impl Scenario {
         }
         Ok(all)
     }
-
-    /// How it came out in a run: from the outcomes that the run stores, else from its distributions.
-    ///
-    /// Without an interval (a published table), the value alone decides. Cells that have none of its use cases are not judged.
-    ///
-    /// # Errors
-    /// As [`Scenario::objectives`].
-    pub fn judge(&self, run: &RunRecord) -> Result<ScenarioOutcome, InsightError> {
-        let objectives = self.objectives()?;
-        let mut lines = Vec::new();
-        let mut passing: Vec<&CellRecord> = Vec::new();
-        let mut failing = 0_usize;
-        let mut judged = 0_usize;
-        for cell in &run.cells {
-            let own: Vec<ScenarioLine> = objectives
-                .iter()
-                .filter_map(|slo| line(cell, slo))
-                .collect();
-            if own.is_empty() {
-                continue;
-            }
-            judged += 1;
-            failing += usize::from(own.iter().any(|l| l.verdict == SloVerdict::Fail));
-            if own.iter().all(|l| l.verdict == SloVerdict::Pass) {
-                passing.push(cell);
-            }
-            lines.extend(own);
-        }
-        let rate = |cell: &CellRecord| view::requests_per_s(cell).unwrap_or(0.0);
-        let best = passing.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-        let verdict = if best.is_some() {
-            SloVerdict::Pass
-        } else if judged > 0 && failing == judged {
-            SloVerdict::Fail
-        } else {
-            SloVerdict::CannotTell
-        };
-        Ok(ScenarioOutcome {
-            scenario: self.name.clone(),
-            verdict,
-            best_cell: best.map(|cell| cell.id.clone()),
-            lines,
-        })
-    }
 }
 
 fn same(a: &Slo, b: &Slo) -> bool {
     a.use_case == b.use_case && crate::findings::same_objective(a, b)
 }
 
-fn line(cell: &CellRecord, slo: &Slo) -> Option<ScenarioLine> {
-    let made = |measured, interval, verdict| ScenarioLine {
-        cell: cell.id.clone(),
-        slo: slo.clone(),
+/// From the outcomes that the run stores, else from its distributions; nothing where a cell has none of its use cases.
+fn line<'a>(cell: &'a CellRecord, slo: &'a Slo) -> Option<Line<'a>> {
+    let made = |measured, verdict| Line {
+        cell,
+        slo,
         measured,
-        interval,
         verdict,
     };
-    let stored = |outcomes: &[SloOutcome]| outcomes.iter().find(|o| same(&o.slo, slo)).cloned();
+    let stored = |outcomes: &'a [SloOutcome]| outcomes.iter().find(|o| same(&o.slo, slo));
     let group = slo.use_case.as_ref().map(|name| {
-        cell.groups
-            .iter()
-            .find(|g| (g.by == "use_case" || g.by == "category") && g.name == *name)
+        let mut groups = cell.groups.iter();
+        groups.find(|g| (g.by == "use_case" || g.by == "category") && g.name == *name)
     });
     let found = stored(&cell.slos).or_else(|| stored(&group.flatten()?.slos));
     if let Some(outcome) = found {
-        return Some(made(outcome.measured, outcome.interval, outcome.verdict));
+        return Some(made(outcome.measured, outcome.verdict));
     }
     let distribution = match group {
         None => cell.headline(slo.metric)?,
         Some(group) => view::of_group(cell, group?, slo.metric)?,
     };
-    let (measured, interval, verdict) = judge(distribution, slo);
-    Some(made(measured, interval, verdict))
+    let (measured, _, verdict) = judge(distribution, slo);
+    Some(made(measured, verdict))
 }
 
 // One objective: reading it, and judging a distribution by it.
@@ -271,7 +200,10 @@ pub fn parse_slo(text: &str) -> Result<Slo, String> {
         (Some((quantile, name)), _) | (None, Some((name, quantile))) => (name, Some(quantile)),
         (None, None) => (name, None),
     };
-    let q = quantile.map_or(Ok(0.95), |quantile| quantile_of(quantile.trim()))?;
+    let q = quantile.map_or(Ok(0.95), |quantile| {
+        let known = bench_metrics::parse_quantile(quantile.trim());
+        known.ok_or_else(|| format!("`{quantile}` is not a percentile; write p50, p95 or p99.9"))
+    })?;
     let metric: Metric = name.trim().parse()?;
     let limit = crate::target::limit(limit.trim(), metric.unit())?;
     if limit <= 0.0 {
@@ -285,14 +217,6 @@ pub fn parse_slo(text: &str) -> Result<Slo, String> {
     })
 }
 
-fn quantile_of(text: &str) -> Result<f64, String> {
-    text.strip_prefix('p')
-        .and_then(|digits| digits.parse::<f64>().ok())
-        .filter(|p| *p > 0.0 && *p < 100.0)
-        .map(|p| p / 100.0)
-        .ok_or_else(|| format!("`{text}` is not a percentile; write p50, p95 or p99.9"))
-}
-
 // What a scenario comes to, in a sentence.
 
 /// One finding for each scenario that could be judged: whether the server can carry it, and at which load.
@@ -302,46 +226,45 @@ fn quantile_of(text: &str) -> Result<f64, String> {
 pub fn scenario_findings(set: &ScenarioSet, run: &RunRecord) -> Result<Vec<Finding>, InsightError> {
     let mut found = Vec::new();
     for scenario in &set.scenarios {
-        found.extend(finding(scenario, &scenario.judge(run)?, run));
+        found.extend(finding(scenario, &scenario.objectives()?, run));
     }
     Ok(found)
 }
 
-fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> Option<Finding> {
-    // The line that decides: the one nearest to (or furthest beyond) its limit, in the cell that is best for it.
-    let of_cell = |l: &&ScenarioLine| {
-        outcome
-            .best_cell
-            .as_ref()
-            .is_none_or(|best| l.cell == *best)
+/// Met where some cell passes all objectives, missed where some objective fails in every cell that was judged. Without an interval (a published table), the value
+/// alone decides.
+fn finding(scenario: &Scenario, objectives: &[Slo], run: &RunRecord) -> Option<Finding> {
+    let cells = run.cells.iter();
+    let judged = cells.map(|cell| objectives.iter().filter_map(move |slo| line(cell, slo)));
+    let mut judged: Vec<Vec<Line<'_>>> = judged.map(Iterator::collect).collect();
+    judged.retain(|own| !own.is_empty());
+    let passes = |own: &&Vec<Line<'_>>| own.iter().all(|line| line.verdict == SloVerdict::Pass);
+    let fails = |own: &Vec<Line<'_>>| own.iter().any(|line| line.verdict == SloVerdict::Fail);
+    let rate = |own: &[Line<'_>]| view::requests_per_s(own.first()?.cell);
+    let passing = judged.iter().filter(passes);
+    let best = passing.max_by(|a, b| {
+        let [a, b] = [a, b].map(|own| rate(own).unwrap_or(0.0));
+        a.total_cmp(&b)
+    });
+    let verdict = if best.is_some() {
+        SloVerdict::Pass
+    } else if judged.iter().all(fails) {
+        SloVerdict::Fail
+    } else {
+        SloVerdict::CannotTell
     };
-    let excess = |l: &ScenarioLine| l.measured.map_or(f64::MAX, |m| m / l.slo.limit);
-    let worst = outcome
-        .lines
+    // The line that decides: the one nearest to (or furthest beyond) its limit, in the cell that is best for it.
+    let deciding = best.map_or(judged.as_slice(), std::slice::from_ref);
+    let excess = |l: &Line<'_>| l.measured.map_or(f64::MAX, |m| m / l.slo.limit);
+    let worst = deciding
         .iter()
-        .filter(of_cell)
+        .flatten()
         .max_by(|a, b| excess(a).total_cmp(&excess(b)))?;
     let measured = worst.measured?;
-    let shown = |x: f64| {
-        if worst.slo.metric.unit() == Unit::Ns {
-            text::time(x)
-        } else {
-            text::number(x)
-        }
-    };
-    let what = format!(
-        "P{} of {} is {}, limit {}",
-        text::level(worst.slo.q * 100.0),
-        worst.slo.metric.title(),
-        shown(measured),
-        shown(worst.slo.limit)
-    );
-    let label = run
-        .cell(&worst.cell)
-        .map_or(worst.cell.as_str(), |cell| cell.label.as_str());
-    let name = &scenario.name;
+    let what = words(worst.slo, measured);
+    let (label, name) = (&worst.cell.label, &scenario.name);
     let over = text::percent(measured / worst.slo.limit - 1.0);
-    let (code, severity, claim) = match outcome.verdict {
+    let (code, severity, claim) = match verdict {
         SloVerdict::Pass => (
             Answer::ScenarioMet,
             0.0,
@@ -364,13 +287,24 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
         .refuted_by(Experiment::MoreRequests)
         .saying(claim)
         .done()?;
-    found.cells = vec![worst.cell.clone()];
+    found.cells = vec![worst.cell.id.clone()];
     Some(found)
 }
 
-fn evidence(scenario: &Scenario, line: &ScenarioLine, figure: Known, value: f64) -> Evidence {
+/// What was measured of an objective, and its limit.
+fn words(slo: &Slo, measured: f64) -> String {
+    let shown = match slo.metric.unit() {
+        Unit::Ns => text::time,
+        _ => text::number,
+    };
+    let (q, title) = (text::level(slo.q * 100.0), slo.metric.title());
+    let (measured, limit) = (shown(measured), shown(slo.limit));
+    format!("P{q} of {title} is {measured}, limit {limit}")
+}
+
+fn evidence(scenario: &Scenario, line: &Line<'_>, figure: Known, value: f64) -> Evidence {
     Evidence {
-        cell: Some(line.cell.clone()),
+        cell: Some(line.cell.id.clone()),
         of: Some(scenario.name.clone()),
         ..Evidence::new(figure.into(), value, line.slo.metric.unit())
     }

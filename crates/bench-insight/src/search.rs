@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why, share_interval};
+use bench_metrics::{Budget, Crossing, Found, Measure, Next, Search, Stage, share_interval};
 use bench_schema::{
     CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, RunRecord, SearchEnd, Slo,
     SloOutcome, Trust, TrustReason, TrustVerdict, Unit,
@@ -45,17 +45,8 @@ impl Default for SearchAsked {
 pub enum NextStage {
     /// One request at a time, so many of them: a search for a rate begins with what that suggests.
     Alone(u64),
-    /// This load, with so many requests.
-    Measure {
-        /// Requests per second, or requests in flight.
-        load: f64,
-        /// Measured requests.
-        requests: u64,
-        /// Requests of the same load right before them.
-        warmup: u64,
-        /// The most seconds to spend on them, where time is what may be spent.
-        seconds: Option<f64>,
-    },
+    /// This load.
+    Measure(Measure),
 }
 
 /// The factor of the stages.
@@ -84,17 +75,7 @@ impl SearchAsked {
             return cells.is_empty().then_some(NextStage::Alone(ALONE));
         };
         match self.next_of(&search, cells) {
-            Ok(Next::Measure {
-                load,
-                requests,
-                warmup,
-                seconds,
-            }) => Some(NextStage::Measure {
-                load,
-                requests,
-                warmup,
-                seconds,
-            }),
+            Ok(Next::Measure(load)) => Some(NextStage::Measure(load)),
             _ => None,
         }
     }
@@ -115,7 +96,7 @@ impl SearchAsked {
             Some(Err(why)) => (SearchEnd::ClientLimit, Some(why)),
             Some(Ok(Next::Stop(why))) => {
                 let bracketed = capacity.is_some_and(|c| c.bounds().is_some());
-                (end_of(why), self.why(why, bracketed, slos, cells))
+                (why, self.why(why, bracketed, slos, cells))
             }
             // an answer to not even one request is no beginning
             None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
@@ -230,7 +211,7 @@ impl SearchAsked {
             Some(why) if last.len() == IN_A_ROW => Err(format!(
                 "the client is the limit, not the server: {why}; give the client more CPU (`--workers`) or its own machine"
             )),
-            _ if self.is_missed_alone(cells) => Ok(Next::Stop(Why::MissedAlone)),
+            _ if self.is_missed_alone(cells) => Ok(Next::Stop(SearchEnd::MissedAlone)),
             _ => Ok(search.next(&self.stages(cells))),
         }
     }
@@ -299,15 +280,21 @@ impl SearchAsked {
         own.or_else(|| trust::client_limit(cell))
     }
 
-    fn why(&self, why: Why, bracketed: bool, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+    fn why(
+        &self,
+        why: SearchEnd,
+        bracketed: bool,
+        slos: &[Slo],
+        cells: &[CellRecord],
+    ) -> Option<String> {
         match why {
-            Why::Precise => None,
-            Why::Budget if bracketed => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
-            Why::Budget => Some(format!(
+            SearchEnd::Precise | SearchEnd::ClientLimit | SearchEnd::Ended => None,
+            SearchEnd::Budget if bracketed => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
+            SearchEnd::Budget => Some(format!(
                 "the budget was used up before the search had loads on both sides of the capacity: use a larger `--budget`; near the capacity a stage takes {} requests or more",
                 self.searching(slos, 1.0).least_near()
             )),
-            Why::MissedAlone => {
+            SearchEnd::MissedAlone => {
                 let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
                 let lowest = lowest.min_by(|a, b| a.0.total_cmp(&b.0));
                 let (at, cell) = match lowest {
@@ -327,11 +314,11 @@ impl SearchAsked {
                     text::list(&missed)
                 ))
             }
-            Why::NeverMissed => Some("no tested load misses an objective: set stricter ones with `--slo`".to_owned()),
-            Why::Unsteady => Some(
+            SearchEnd::NeverMissed => Some("no tested load misses an objective: set stricter ones with `--slo`".to_owned()),
+            SearchEnd::Unsteady => Some(
                 "similar loads gave different results, by more than chance: the server's speed changes over time; see the charts over time, and search again when it is stable".to_owned(),
             ),
-            Why::NotMonotone => Some(
+            SearchEnd::NotMonotone => Some(
                 "an objective is missed at one load and met at a higher one, so there is no single capacity; measure several loads with `--rate`".to_owned(),
             ),
         }
@@ -353,17 +340,6 @@ fn load_of(cell: &CellRecord, closed: bool) -> Option<f64> {
         Load::Open { rate_per_s, .. } if !closed => *rate_per_s,
         Load::Closed { concurrency, .. } if closed => Some(f64::from(*concurrency)),
         _ => None,
-    }
-}
-
-fn end_of(why: Why) -> SearchEnd {
-    match why {
-        Why::Precise => SearchEnd::Precise,
-        Why::Budget => SearchEnd::Budget,
-        Why::MissedAlone => SearchEnd::MissedAlone,
-        Why::NeverMissed => SearchEnd::NeverMissed,
-        Why::Unsteady => SearchEnd::Unsteady,
-        Why::NotMonotone => SearchEnd::NotMonotone,
     }
 }
 

@@ -155,7 +155,7 @@ impl Signal {
             })
             .or_else(|| match self {
                 Self::GpuMemory => memory_share(hardware),
-                Self::Cpu => cpu_share(hardware, ReadingSource::Host),
+                Self::Cpu => cpu_share(hardware),
                 _ => None,
             })
     }
@@ -211,9 +211,9 @@ fn memory_share(hardware: &HardwareSummary) -> Option<Level> {
 }
 
 /// Busy over busy and idle CPU time, both read as counters whose rates are in cores.
-fn cpu_share(hardware: &HardwareSummary, source: ReadingSource) -> Option<Level> {
-    let busy = total(hardware, source, "cpu_busy_s_total")?;
-    let idle = total(hardware, source, "cpu_idle_s_total")?;
+fn cpu_share(hardware: &HardwareSummary) -> Option<Level> {
+    let of_host = |name| total(hardware, ReadingSource::Host, name);
+    let (busy, idle) = (of_host("cpu_busy_s_total")?, of_host("cpu_idle_s_total")?);
     let cores = busy.0 + idle.0;
     (cores > 0.0).then(|| Level {
         mean: busy.0 / cores,

@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::LEVEL;
 use bench_schema::{
-    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, SearchEnd, SloOutcome,
-    SloVerdict, TargetOutcome, Unit,
+    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, RunRecord, SearchEnd,
+    SloOutcome, SloVerdict, TargetOutcome, Unit,
 };
 
 use crate::{InsightError, text};
 use parse::Operator;
 pub(crate) use parse::limit;
-use quantity::{Known, Measured, Quantity, Subject};
+use quantity::{Known, Measured, Quantity, Statistic, Subject};
 
 /// One target, understood.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ impl Target {
     /// The quantile of a metric that it rests on, if it rests on one: something the user asked to know well.
     pub fn quantile(&self) -> Option<(Metric, f64)> {
         match self.quantity {
-            Quantity::Metric(metric, statistic) => Some((metric, statistic.quantile()?)),
+            Quantity::Metric(metric, Statistic::Quantile(q)) => Some((metric, q)),
             _ => None,
         }
     }
@@ -255,7 +255,6 @@ impl Target {
         if self.quantity != Quantity::Capacity {
             return None;
         }
-        let holds = |value: f64| self.operator.holds(value, self.limit);
         let (low, high) = found.map_or((None, None), |found| (found.low, found.high));
         let none = found.is_some_and(|found| found.stopped == SearchEnd::MissedAlone);
         // a bound that is absent is as far as can be; where there is no capacity it is 0
@@ -263,11 +262,7 @@ impl Target {
             (None, None) if none => (0.0, 0.0),
             _ => (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY)),
         };
-        let verdict = match (holds(ends.0), holds(ends.1)) {
-            (true, true) => SloVerdict::Pass,
-            (false, false) => SloVerdict::Fail,
-            _ => SloVerdict::CannotTell,
-        };
+        let verdict = self.between(ends);
         let said = match (verdict, found) {
             (SloVerdict::Pass, _) => None,
             (_, None) => Some("there was no capacity search; add --find-capacity".to_owned()),
@@ -335,14 +330,19 @@ impl Target {
     }
 
     fn judge(&self, measured: &Measured) -> SloVerdict {
-        let holds = |value| self.operator.holds(value, self.limit);
         let exact = measured.known == Known::Exactly || !self.operator.has_sides();
         let ends = match measured.interval() {
             _ if exact => (measured.value, measured.value),
             Some(i) => (i.low.min(measured.value), i.high.max(measured.value)),
             None => return SloVerdict::CannotTell,
         };
-        match (holds(ends.0), holds(ends.1)) {
+        self.between(ends)
+    }
+
+    /// Where the truth lies between these ends.
+    fn between(&self, (low, high): (f64, f64)) -> SloVerdict {
+        let holds = |value| self.operator.holds(value, self.limit);
+        match (holds(low), holds(high)) {
             (true, true) => SloVerdict::Pass,
             (false, false) => SloVerdict::Fail,
             _ => SloVerdict::CannotTell,
@@ -472,14 +472,13 @@ pub(crate) fn times_as_much(value: f64, interval: &Interval, limit: f64) -> Opti
     (factor.is_finite() && factor < 1e4).then_some(factor.max(1.0))
 }
 
-/// How each target came out, in the order given; a text may hold several, separated by commas. `capacity` is what a search found.
+/// How each target came out in a run whose analysis is made, in the order given; a text may hold several, separated by commas.
 ///
 /// # Errors
 /// [`InsightError::BadTarget`] for the first target that cannot be read.
 pub fn targets<S: AsRef<str>>(
     gates: &[S],
-    cells: &[CellRecord],
-    capacity: Option<&CapacityRecord>,
+    run: &RunRecord,
 ) -> Result<Vec<TargetOutcome>, InsightError> {
     gates
         .iter()
@@ -488,8 +487,8 @@ pub fn targets<S: AsRef<str>>(
         .filter(|text| !text.is_empty())
         .map(|text| {
             let target = Target::parse(text)?;
-            let of_search = target.outcome_of(capacity);
-            Ok(of_search.unwrap_or_else(|| target.outcome(cells)))
+            let of_search = target.outcome_of(run.analysis.capacity.as_ref());
+            Ok(of_search.unwrap_or_else(|| target.outcome(&run.cells)))
         })
         .collect()
 }

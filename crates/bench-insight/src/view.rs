@@ -60,12 +60,11 @@ pub(crate) fn mean(cell: &CellRecord, metric: Metric) -> Option<f64> {
 
 /// Whether tokens come several at a time: most gaps are next to nothing beside the mean one, and those between are no pauses.
 pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
-    let usual = cell.headline(Metric::Icl).and_then(|d| d.quantile(0.5));
-    let mean = cell.headline(Metric::Icl).map(|d| d.mean);
-    // of answers that come whole both are 0
-    usual
-        .zip(mean)
-        .is_some_and(|(usual, mean)| usual < 0.05 * mean || mean <= 0.0)
+    cell.headline(Metric::Icl).is_some_and(|icl| {
+        // of answers that come whole both are 0
+        let usual = icl.quantile(0.5);
+        usual.is_some_and(|usual| usual < 0.05 * icl.mean || icl.mean <= 0.0)
+    })
 }
 
 /// Output tokens per second over the headline window.
@@ -137,16 +136,17 @@ pub(crate) fn behind_with(cell: &CellRecord, cut_off: u64) -> Option<Behind> {
 
 /// Mean output tokens of the answers; the asked number where answers were not counted.
 pub(crate) fn output_tokens(cell: &CellRecord) -> Option<f64> {
-    mean_tokens(&cell.metrics, Metric::OutputTokens)
-        .or_else(|| OUTPUT_FACTORS.iter().find_map(|f| level(cell, f)))
-        .and_then(positive)
+    tokens(cell, Metric::OutputTokens, OUTPUT_FACTORS)
 }
 
 /// Mean prompt tokens; the factor's level (tokens or words) where prompts were not counted.
 pub(crate) fn input_tokens(cell: &CellRecord) -> Option<f64> {
-    mean_tokens(&cell.metrics, Metric::InputTokens)
-        .or_else(|| PROMPT_FACTORS.iter().find_map(|f| level(cell, f)))
-        .and_then(positive)
+    tokens(cell, Metric::InputTokens, PROMPT_FACTORS)
+}
+
+fn tokens(cell: &CellRecord, metric: Metric, factors: &[&str]) -> Option<f64> {
+    let asked = || factors.iter().find_map(|factor| level(cell, factor));
+    mean_tokens(&cell.metrics, metric).or_else(|| asked().and_then(positive))
 }
 
 /// The mean of a token count among `metrics`.

@@ -6,7 +6,8 @@
 
 use crate::load;
 use bench_insight::{
-    CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, capacity, compare, gate,
+    CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, RegressionRule, capacity,
+    compare, gate,
 };
 use bench_metrics::CompareOptions;
 use bench_schema::{Answer, Interval, Known, Metric, RunRecord};
@@ -156,7 +157,7 @@ fn cells_that_one_side_lacks_are_named() {
 fn a_gate_fails_on_a_significant_regression_beyond_what_is_allowed() {
     let made = compared(&sweep("a"), &slowed(1.2));
     let verdicts = |rule: &str| -> Vec<GateVerdict> {
-        gate(&made, &[rule])
+        gate(&made, &RegressionRule::list(&[rule]).unwrap())
             .unwrap()
             .iter()
             .map(|g| g.verdict)
@@ -188,7 +189,8 @@ fn a_gate_that_checks_nothing_is_refused() {
         ("e2e.p95:5", "no `%`"),
         (":5%", "missing"),
     ] {
-        let problem = gate(&made, &[rule]).unwrap_err().to_string();
+        let gates = RegressionRule::list(&[rule]).and_then(|rules| gate(&made, &rules));
+        let problem = gates.unwrap_err().to_string();
         assert!(problem.contains(hint), "{problem}");
     }
 }
@@ -483,7 +485,8 @@ fn more_tokens_at_one_arrival_rate_are_other_requests_and_no_better_server() {
     let why = "at a fixed arrival rate it depends on the output length";
     assert!(found.cautions.iter().any(|said| said.contains(why)));
     // a gate on it does not pass
-    let gates = gate(&found, &["output_tokens_per_s:5%"]).unwrap();
+    let rules = RegressionRule::list(&["output_tokens_per_s:5%"]).unwrap();
+    let gates = gate(&found, &rules).unwrap();
     assert!(gates.iter().all(|g| g.verdict == GateVerdict::CannotTell));
     // at the same lengths it is judged
     let same = compared(&open(1.0), &open(1.0));

@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn any_text_as_a_gate_is_read_or_refused_with_its_name(text in "[a-z0-9_.:=<>!+% ]{0,30}") {
         let run = load::run("gpt2-cpu");
-        if let Err(problem) = targets(&[&text], &run.cells, None) {
+        if let Err(problem) = targets(&[&text], &run) {
             prop_assert!(problem.to_string().starts_with("target `"));
         }
     }

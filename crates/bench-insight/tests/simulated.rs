@@ -7,8 +7,8 @@
 
 use crate::load;
 use bench_insight::{
-    CellFacts, CellSamples, ComparedSamples, GateVerdict, RequestSample, TrustFacts, compare,
-    findings, gate, trust,
+    CellFacts, CellSamples, ComparedSamples, GateVerdict, RegressionRule, RequestSample,
+    TrustFacts, compare, findings, gate, trust,
 };
 use bench_metrics::{CellContext, CompareOptions, summarise_cell};
 use bench_schema::{
@@ -159,7 +159,8 @@ fn verdict(run: &RunRecord, slower: f64, pair: u64) -> GateVerdict {
         new: &[&new],
     };
     let found = compare(&[run], &[run], samples, &CompareOptions::default()).unwrap();
-    gate(&found, &["e2e:5%"]).unwrap()[0].verdict
+    let rules = RegressionRule::list(&["e2e:5%"]).unwrap();
+    gate(&found, &rules).unwrap()[0].verdict
 }
 
 #[test]

@@ -232,13 +232,6 @@ impl CellAccumulator {
         }
     }
 
-    /// The TTFT without a queue that waiting is estimated from. One request at a time has no queue of its own making: where its TTFT is
-    /// above another cell's, its prompts are longer.
-    fn unloaded_ttft(&self) -> Option<f64> {
-        let alone = matches!(self.context.load, Load::Closed { concurrency: 1, .. });
-        self.context.queue_baseline.filter(|_| !alone)
-    }
-
     /// Sets [`CellContext::queue_baseline`] after the fact: where cells are read side by side, the cell at concurrency 1 is
     /// only known once all have been read.
     pub fn set_queue_baseline(&mut self, ttft_ns: Option<f64>) {
@@ -281,8 +274,10 @@ impl CellAccumulator {
                 Some((range, traits, started(&instants)))
             })
         };
-        let in_groups = held().map(|(range, traits, _)| (traits.groups, range));
-        self.groups.start_histograms(in_groups, exact);
+        for (range, traits, _) in held() {
+            self.groups
+                .record_gaps(traits.groups, &GapBatch::of(exact.of(range)));
+        }
         let ranges: Vec<_> = held()
             .map(|(range, traits, started)| (range, u32::from(traits.repeat), started))
             .collect();
@@ -306,10 +301,7 @@ impl CellAccumulator {
                 repeat: record.repeat,
                 sent,
                 ended,
-                answered: instants
-                    .last
-                    .or(instants.closed)
-                    .filter(|_| instants.completed),
+                answered: instants.answered(),
             });
         }
     }
@@ -400,11 +392,8 @@ impl CellAccumulator {
             let bin = self.timeline.bin(first, record.phase);
             bin.input_tokens += instants.input_tokens.unwrap_or(0);
         }
-        if let Some(end) = instants
-            .last
-            .or(instants.closed)
-            .filter(|_| instants.completed && record.phase == Phase::Measure)
-        {
+        let measured = record.phase == Phase::Measure;
+        if let Some(end) = instants.answered().filter(|_| measured) {
             self.timeline.at(end).completed += 1;
         }
     }
@@ -447,21 +436,20 @@ impl CellAccumulator {
         };
         let groups = self.groups.records(&population, &slos);
         let analysis = phases::analysis(&chosen, &metrics, &windows, headline);
+        // One request at a time has no queue of its own making: where its TTFT is above another cell's, its prompts are longer.
+        let alone = matches!(load, Load::Closed { concurrency: 1, .. });
+        let baseline = self.context.queue_baseline.filter(|_| !alone);
         CellSummary {
             headline,
             counts,
-            phases: phases::shares(&chosen, headline, self.unloaded_ttft()),
+            phases: phases::shares(&chosen, headline, baseline),
             analysis,
             lag: lag_record(&self.lag),
             behind: Some(self.behind.length()).filter(|all| *all > Nanos::ZERO),
             stamps: stamp_record(&self.widths, self.events),
             cap_hits: self.cap_hits,
             offered_rate_per_s: open_loop::sent(repeats.iter()),
-            gaps_ks: if load.is_open() {
-                rates::gaps_ks(&rows)
-            } else {
-                None
-            },
+            gaps_ks: rates::gaps_ks(&rows).filter(|_| load.is_open()),
             headline_windows: if steady.is_empty() {
                 repeats.iter().map(|r| (r.index, r.whole)).collect()
             } else {

@@ -46,7 +46,7 @@ impl Gap {
 pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
     let events = &record.wire.events;
     let counts = record.event_tokens();
-    let one_each = counts.is_none() && record.streamed_tokens() == Some(events.len() as u64);
+    let one_each = is_one_token_each(record);
     let bounds = BoundWalk { log: events, at: 0 };
     events
         .gaps()
@@ -65,6 +65,12 @@ pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
                 tokens,
             })
         })
+}
+
+/// Whether each event is one token, as far as the counts tell.
+fn is_one_token_each(record: &RequestRecord) -> bool {
+    let events = record.wire.events.len() as u64;
+    record.event_tokens().is_none() && record.streamed_tokens() == Some(events)
 }
 
 /// The gaps between tokens of one answer, in nanoseconds (inter-token latencies); empty where token counts are unknown.
@@ -132,7 +138,8 @@ pub(crate) struct GapRange {
 pub(crate) struct ExactGaps {
     ints: PackedInts,
     len: usize,
-    any_bounded: bool,
+    /// Whether any stamp was not exact.
+    pub(crate) any_bounded: bool,
 }
 
 /// What a kept gap begins with, in the lowest bits of its length: which tokens it brought, …
@@ -221,10 +228,6 @@ impl ExactGaps {
         self.any_bounded |= gap.is_bounded();
     }
 
-    pub(crate) fn batch(&self, range: GapRange) -> GapBatch {
-        GapBatch::of(self.of(range))
-    }
-
     /// The single gaps of one request.
     pub(crate) fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
         let mut ints = self.ints.read_from(range.start as usize);
@@ -256,11 +259,6 @@ impl ExactGaps {
                 tokens,
             })
         })
-    }
-
-    /// Whether any stamp was not exact.
-    pub(crate) fn any_bounded(&self) -> bool {
-        self.any_bounded
     }
 
     /// Inter-chunk latencies of one request, as stamped or at an end of what its stamps allow; and how many are not exact.

@@ -37,26 +37,24 @@ impl Histogram {
         }
     }
 
-    /// Counts a value once.
+    /// Counts a value.
     pub fn record(&mut self, value: u64) {
-        self.record_many(value, 1);
-    }
-
-    /// Counts a value `times` over.
-    pub fn record_many(&mut self, value: u64, times: u64) {
-        if times == 0 {
-            return;
-        }
         let bucket = self.layout.bucket(value);
         if bucket >= self.counts.len() {
             self.counts.resize(bucket + 1, 0);
         }
-        self.counts[bucket] += times;
-        self.count += times;
-        self.sum += u128::from(value) * u128::from(times);
-        self.range = Some(self.range.map_or((value, value), |(low, high)| {
-            (low.min(value), high.max(value))
-        }));
+        self.counts[bucket] += 1;
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.widen(Some((value, value)));
+    }
+
+    /// The smallest and the largest value, with those of further values.
+    fn widen(&mut self, more: Option<(u64, u64)>) {
+        self.range = match (self.range, more) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, two) => one.or(two),
+        };
     }
 
     /// How many values were counted.
@@ -156,10 +154,7 @@ impl Histogram {
         }
         self.count += other.count;
         self.sum += other.sum;
-        self.range = match (self.range, other.range) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (one, two) => one.or(two),
-        };
+        self.widen(other.range);
         Ok(())
     }
 
@@ -343,11 +338,8 @@ impl Histogram {
     /// Adds a batch of the same layout.
     pub(crate) fn add(&mut self, batch: &Batch) {
         debug_assert_eq!(self.layout, batch.layout);
-        let Some((low, high)) = batch.range else {
-            return;
-        };
         let needed = batch.highest as usize + 1;
-        if needed > self.counts.len() {
+        if !batch.buckets.is_empty() && needed > self.counts.len() {
             self.counts.resize(needed, 0);
         }
         for &bucket in &batch.buckets {
@@ -355,10 +347,7 @@ impl Histogram {
         }
         self.count += batch.buckets.len() as u64;
         self.sum += batch.sum;
-        self.range = Some(
-            self.range
-                .map_or((low, high), |(a, b)| (a.min(low), b.max(high))),
-        );
+        self.widen(batch.range);
     }
 }
 

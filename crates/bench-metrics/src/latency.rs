@@ -57,26 +57,20 @@ pub enum Within {
 
 /// An instant that may have been up to `bound` earlier.
 #[derive(Clone, Copy)]
-struct Bounded {
-    at: Option<Stamp>,
-    bound: Nanos,
-}
+struct Bounded(Option<Stamp>, Nanos);
 
 impl Bounded {
     fn exact(at: Option<Stamp>) -> Self {
-        Self {
-            at,
-            bound: Nanos::ZERO,
-        }
+        Self(at, Nanos::ZERO)
     }
 
     /// From here to `to`; no event arrives before the one it follows, so the least is not below zero.
     fn until(self, to: Self, within: Within) -> Option<f64> {
-        let stamped = to.at? - self.at?;
+        let stamped = to.0? - self.0?;
         Some(match within {
             Within::Stamped => stamped.as_f64(),
-            Within::Least => (stamped - to.bound).or_zero().min(stamped).as_f64(),
-            Within::Most => (stamped + self.bound).as_f64(),
+            Within::Least => (stamped - to.1).or_zero().min(stamped).as_f64(),
+            Within::Most => (stamped + self.1).as_f64(),
         })
     }
 }
@@ -141,13 +135,13 @@ impl Instants {
     pub fn value_within(&self, metric: Metric, within: Within) -> Option<f64> {
         let tokens = self.tokens.map(|n| n as f64);
         let (due, sent) = (Bounded::exact(Some(self.due)), Bounded::exact(self.sent));
-        let (first, last) = (self.first(), self.last());
+        let (first, last) = self.ends();
         match metric {
             Metric::Ttft => sent.until(first, within),
             Metric::TtftDue => due.until(first, within),
             Metric::Ttfa => sent.until(Bounded::exact(self.first_answer), within),
             Metric::TtfaDue => due.until(Bounded::exact(self.first_answer), within),
-            Metric::Ttst => first.until(self.second(), within),
+            Metric::Ttst => first.until(Bounded(self.second, self.second_bound), within),
             Metric::E2e => sent.until(last, within),
             Metric::E2eDue => due.until(last, within),
             Metric::Icl => self
@@ -198,35 +192,23 @@ impl Instants {
         self.closed.or(self.last)
     }
 
-    fn first(&self) -> Bounded {
-        Bounded {
-            at: self.first,
-            bound: self.first_bound,
-        }
+    /// When the last of a whole answer came.
+    pub(crate) fn answered(&self) -> Option<Stamp> {
+        self.last.or(self.closed).filter(|_| self.completed)
     }
 
-    fn second(&self) -> Bounded {
-        Bounded {
-            at: self.second,
-            bound: self.second_bound,
-        }
-    }
-
-    fn last(&self) -> Bounded {
-        Bounded {
-            at: self.last,
-            bound: self.last_bound,
-        }
+    fn ends(&self) -> (Bounded, Bounded) {
+        (
+            Bounded(self.first, self.first_bound),
+            Bounded(self.last, self.last_bound),
+        )
     }
 
     /// First to last content event: 0 for an answer of one event.
     fn decode(&self, within: Within) -> Option<f64> {
-        let stamped = if self.events > 1 {
-            within
-        } else {
-            Within::Stamped
-        };
-        self.first().until(self.last(), stamped)
+        let (first, last) = self.ends();
+        let several = self.events > 1;
+        first.until(last, if several { within } else { Within::Stamped })
     }
 }
 

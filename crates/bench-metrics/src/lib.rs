@@ -30,7 +30,6 @@ mod cell;
 mod change;
 mod compare;
 mod counts;
-mod error;
 mod estimate;
 mod fit;
 mod gaps;
@@ -61,7 +60,6 @@ pub use compare::{
     compare_runs_in_turns, mean_of_runs, paired_figures, settle, straightened,
 };
 pub use counts::CountKeeper;
-pub use error::MetricsError;
 pub use estimate::wilson;
 pub use estimate::{Estimate, LEVEL};
 pub use fit::{LinearFit, PowerFit, linear_fit, plane_slopes, power_fit, proportional_fit};
@@ -72,15 +70,38 @@ pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
 pub use objective::{share_interval, share_within, verdict, verdict_of_distribution};
 pub use packed::{IntReader, PackedInts, presence};
-pub use precision::{Figure, Precision, Progress};
+pub use precision::{Figure, Precision, Progress, parse_quantile};
 pub use quantile::{QuantileEstimate, quantile_in_time};
 pub use sample::{CovClass, Sample, values_needed};
 pub use scaling::{UslFit, usl_fit};
 pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
-pub use search::{Budget, Crossing, Found, Next, Search, Stage, Why};
+pub use search::{Budget, Crossing, Found, Measure, Next, Search, Stage};
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use tables::z_critical;
 pub use timeline::{TimeCounts, Timeline};
+
+/// Why an arithmetic function could not take its input.
+///
+/// "Not enough data for an answer" is not an error: such functions return `Option`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum MetricsError {
+    /// A sample needs at least one value.
+    #[error("a sample needs at least one value; keep it absent instead")]
+    EmptySample,
+    /// A value was NaN or infinite.
+    #[error("value {index} of the sample is {value}; leave out what was not measured")]
+    NotFinite { index: usize, value: f64 },
+    /// Two histograms with different bucket layouts were to be merged or subtracted.
+    #[error(
+        "histograms of {left} and {right} precision bits cannot be combined; record both with the same precision"
+    )]
+    DifferentPrecision { left: u32, right: u32 },
+    /// A precision rule could not be read.
+    #[error("precision rule `{text}`: {problem}; write it as `p99:ttft=5%` or `mean:e2e=2%`")]
+    BadPrecision { text: String, problem: String },
+}

@@ -98,6 +98,12 @@ impl Precision {
     }
 }
 
+/// The quantile of a percentile, above 0 and below 1: 0.999 of `p99.9`.
+pub fn parse_quantile(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
+
 impl FromStr for Precision {
     type Err = MetricsError;
 
@@ -113,16 +119,13 @@ impl FromStr for Precision {
             .trim()
             .parse::<Metric>()
             .map_err(|problem| bad(&problem))?;
-        let figure = match figure.trim() {
-            "mean" => Figure::Mean,
-            p => {
-                let percent = p.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
-                let q = percent.map(|p| p / 100.0).filter(|q| *q > 0.0 && *q < 1.0);
-                Figure::Quantile(q.ok_or_else(|| {
+        let figure =
+            match figure.trim() {
+                "mean" => Figure::Mean,
+                percentile => Figure::Quantile(parse_quantile(percentile).ok_or_else(|| {
                     bad("the figure is neither `mean` nor a percentile like `p99`")
-                })?)
-            }
-        };
+                })?),
+            };
         let right = right.trim();
         let relative = match right.strip_suffix('%') {
             Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),

@@ -11,7 +11,7 @@
 //! values within, or all beyond, the same likelihood has one open side, which is how the search knows where to go: twice, or half.
 //! `docs/verification.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
 
-use bench_schema::Share;
+use bench_schema::{SearchEnd, Share};
 
 use crate::estimate::{Estimate, LEVEL};
 use crate::num::{ceil_count, float};
@@ -63,39 +63,26 @@ impl Stage {
     }
 }
 
+/// A load to measure next.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Measure {
+    /// Requests per second, or requests in flight.
+    pub load: f64,
+    /// Measured requests.
+    pub requests: u64,
+    /// Requests of the same load right before them.
+    pub warmup: u64,
+    /// The most seconds that are left for it, where time is what may be spent.
+    pub seconds: Option<f64>,
+}
+
 /// What to do after the stages so far.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Measure this load with so many requests.
-    Measure {
-        /// Requests per second, or requests in flight.
-        load: f64,
-        /// Measured requests.
-        requests: u64,
-        /// Requests of the same load right before them.
-        warmup: u64,
-        /// The most seconds that are left for it, where time is what may be spent.
-        seconds: Option<f64>,
-    },
+    /// Measure this load.
+    Measure(Measure),
     /// Nothing more.
-    Stop(Why),
-}
-
-/// Why a search ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// The answer is known as well as was asked.
-    Precise,
-    /// What could be spent is spent.
-    Budget,
-    /// An objective is missed at a load so low that nothing waits.
-    MissedAlone,
-    /// No load was found at which an objective is missed.
-    NeverMissed,
-    /// Stages of alike loads differ by more than chance: the server drifts, or what is asked of it does.
-    Unsteady,
-    /// An objective is missed at one load and met at a higher one.
-    NotMonotone,
+    Stop(SearchEnd),
 }
 
 /// What the stages know of one objective, or of all of them.
@@ -177,19 +164,19 @@ impl Search {
             return Next::Stop(why);
         }
         let Some(crossing) = found.capacity() else {
-            return Next::Stop(Why::NeverMissed);
+            return Next::Stop(SearchEnd::NeverMissed);
         };
         let near = self.near(&told, crossing);
         let width = half_width(&crossing.load);
         let is_unsteady = crossing.scatter > UNSTEADY;
         // one stage with bad luck is none of many
         if near.len() >= 2 * FEWEST && is_unsteady {
-            return Next::Stop(Why::Unsteady);
+            return Next::Stop(SearchEnd::Unsteady);
         }
         let is_precise = width.is_some_and(|w| w <= self.precision);
         let is_calm = crossing.scatter <= CALM;
         if near.len() >= FEWEST_PRECISE && is_precise && is_calm {
-            return Next::Stop(Why::Precise);
+            return Next::Stop(SearchEnd::Precise);
         }
         let (load, requests) = self.place(&told, crossing, &near);
         self.measure(load, requests, stages)
@@ -280,19 +267,19 @@ impl Search {
         let left = (left / (1.0 + WARM)).min(half.max(left - least));
         let left = count(left.clamp(0.0, 1e12).floor());
         if left < self.fewest() {
-            return Next::Stop(Why::Budget);
+            return Next::Stop(SearchEnd::Budget);
         }
         let requests = requests.min(left);
-        Next::Measure {
+        Next::Measure(Measure {
             load,
             requests,
             warmup: self.warmup(load, requests),
             seconds,
-        }
+        })
     }
 
     /// Missed at next to no load, met at any, or missed at less and met at more.
-    fn hopeless(&self, stages: &[Stage]) -> Option<Why> {
+    fn hopeless(&self, stages: &[Stage]) -> Option<SearchEnd> {
         let lowest = if self.whole { 1.0 } else { self.first * ALONE };
         let missed = |stage: &&Stage| {
             let mut all = self.attain.iter().zip(&stage.shares);
@@ -307,16 +294,16 @@ impl Search {
             .filter(|s| s.load <= slack)
             .any(|s| missed(&s))
         {
-            return Some(Why::MissedAlone);
+            return Some(SearchEnd::MissedAlone);
         }
         let long = STEADY * self.fewest();
         let upside_down = (0..self.attain.len())
             .any(|i| (self.attain.get(i)).is_some_and(|q| is_upside_down(stages, i, *q, long)));
         if upside_down {
-            return Some(Why::NotMonotone);
+            return Some(SearchEnd::NotMonotone);
         }
         let most = stages.iter().map(|s| s.load).fold(0.0, f64::max);
-        (most >= self.first * HIGHEST).then_some(Why::NeverMissed)
+        (most >= self.first * HIGHEST).then_some(SearchEnd::NeverMissed)
     }
 
     /// The stages that tell of the crossing, by their distance from it in ln load.

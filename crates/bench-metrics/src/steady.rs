@@ -258,12 +258,9 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     }
     let found: Vec<String> = tested
         .into_iter()
-        .filter_map(|t| {
-            if let Trend::Found(words) = t {
-                Some(words)
-            } else {
-                None
-            }
+        .filter_map(|t| match t {
+            Trend::Found(words) => Some(words),
+            _ => None,
         })
         .collect();
     if found.is_empty() {

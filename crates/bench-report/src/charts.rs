@@ -195,17 +195,15 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     let repeated = seen
         .windows(2)
         .any(|pair| matches!(pair, [a, b] if (a.1 - b.1).abs() < f64::EPSILON));
-    let kinds = run.cells.iter().map(|cell| cell.load.is_open());
-    let mixed = kinds.clone().any(|open| open) && !kinds.clone().all(|open| open);
+    let mut kinds = run.cells.iter().map(|cell| cell.load.is_open());
+    let open = kinds.clone().any(|open| open);
+    let mixed = open && !kinds.all(|open| open);
     let ramps = run.cells.iter().any(|cell| cell.load.ramp().is_some());
     // The stages of a search have a figure of their own.
-    if run.analysis.capacity.is_some() {
+    let searched = run.analysis.capacity.is_some();
+    if searched || seen.len() < 2 || repeated || mixed || ramps {
         return None;
     }
-    if seen.len() < 2 || repeated || mixed || ramps {
-        return None;
-    }
-    let open = run.cells.iter().any(|cell| cell.load.is_open());
     let name = if open {
         "requested rate (requests/s)"
     } else {
@@ -243,11 +241,7 @@ fn level_words(name: &str, level: impl std::fmt::Display) -> String {
 
 /// From one level to another: `concurrency 1 to 32`, `2 to 20 requests/s`.
 fn span_words(name: &str, from: f64, to: f64) -> String {
-    if name == "concurrency" {
-        format!("{name} {from} to {to}")
-    } else {
-        format!("{from} to {to} requests/s")
-    }
+    level_words(name, format!("{from} to {to}"))
 }
 
 /// `×` with sensible figures.

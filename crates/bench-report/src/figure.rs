@@ -265,6 +265,19 @@ impl Plot {
         )
     }
 
+    /// Words beside the points of the line added last, as far as there is room.
+    pub(crate) fn label_points(
+        self,
+        points: impl Iterator<Item = ((f64, f64), impl std::fmt::Display)>,
+    ) -> Self {
+        let point = |((x, y), words): ((f64, f64), _)| {
+            let label = json!({"show": true, "formatter": format!("{words}"), "position": "top", "fontSize": 10, "color": "@soft"});
+            json!({"value": [rounded(x), rounded(y)], "label": label})
+        };
+        self.with("data", points.map(point).collect())
+            .with("labelLayout", json!({"hideOverlap": true}))
+    }
+
     /// A line of many points, which are not marked.
     pub(crate) fn curve(self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         let plot = self.line(name, color, points);

@@ -97,6 +97,12 @@ pub enum RunError {
     NothingAnswered(String),
 }
 
+impl From<bench_client::ClientError> for RunError {
+    fn from(error: bench_client::ClientError) -> Self {
+        Self::Client(error.to_string())
+    }
+}
+
 fn listed(problems: &[Problem]) -> String {
     let count = problems.len();
     let mut text = if count == 1 {

@@ -188,8 +188,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         run.live.clone(),
     )?;
     let sampler = run.start_sampler(&recorder.recorder)?;
-    let encoder = RequestEncoder::new(&run.server.target)
-        .map_err(|error| RunError::Client(error.to_string()))?;
+    let encoder = RequestEncoder::new(&run.server.target)?;
     let planner = Planner::start(encoder, run.server.chat, counter)?;
     let grace = settings.limits.grace.to_duration();
     let screen = watches.then(|| run.screen(&record, &cells, &recorder.recorder));

@@ -46,7 +46,6 @@ pub(crate) fn target(
     model: &str,
 ) -> Result<Target, RunError> {
     let wanted = &settings.target;
-    let unusable = |error: bench_client::ClientError| RunError::Client(error.to_string());
     let usage = if wanted.continuous_usage {
         UsageRequest::Continuous
     } else {
@@ -61,10 +60,9 @@ pub(crate) fn target(
     )
     .map_err(|error| RunError::Client(error.to_string()))?;
     let first = urls.first().map_or("http://127.0.0.1", String::as_str);
-    let mut base = Target::new(first, protocol, model).map_err(unusable)?;
+    let mut base = Target::new(first, protocol, model)?;
     for other in urls.iter().skip(1) {
-        base.endpoints
-            .push(Endpoint::parse(other).map_err(unusable)?);
+        base.endpoints.push(Endpoint::parse(other)?);
     }
     Ok(Target {
         headers: headers(settings)?,
@@ -76,7 +74,7 @@ pub(crate) fn target(
             HttpVersion::Http1
         },
         connections: connections(settings),
-        proxy: config::proxy_to(settings, first).map_err(unusable)?,
+        proxy: config::proxy_to(settings, first)?,
         timeouts: timeouts(settings),
         cancel_after: settings.load.cancel_after.map(|after| match after {
             Amount::Count(events) => CancelAfter::Events(events),
@@ -149,9 +147,8 @@ impl Server {
         clock: &Clock,
         progress: &Progress,
     ) -> Result<Self, RunError> {
-        let unusable = |error: bench_client::ClientError| RunError::Client(error.to_string());
-        let fetcher = Fetcher::new(&target(settings, urls, "")?).map_err(unusable)?;
-        let probe = Probe::new(fetcher.clone(), clock.clone()).map_err(unusable)?;
+        let fetcher = Fetcher::new(&target(settings, urls, "")?)?;
+        let probe = Probe::new(fetcher.clone(), clock.clone())?;
         let told = probe
             .look(settings.target.wait)
             .await
@@ -169,9 +166,7 @@ impl Server {
             .or_else(|| told.models.first().cloned())
             .unwrap_or_default();
         let target = Arc::new(target(settings, urls, &model)?);
-        let arrival = Client::new(Arc::clone(&target), clock.clone())
-            .map(|client| client.clock_kind())
-            .map_err(unusable)?;
+        let arrival = Client::new(Arc::clone(&target), clock.clone())?.clock_kind();
         let record = ServerRecord {
             urls: shown(urls),
             embedded: false,
@@ -281,8 +276,7 @@ pub(crate) fn token_counter(
     model: &str,
     clock: &Clock,
 ) -> Result<Option<Arc<dyn TokenCounter>>, RunError> {
-    let probe = Probe::new(fetcher.clone(), clock.clone())
-        .map_err(|error| RunError::Client(error.to_string()))?;
+    let probe = Probe::new(fetcher.clone(), clock.clone())?;
     let model = model.to_owned();
     if !matches!(probe.tokenize(&model, "one two three"), Ok(Some(_))) {
         return Ok(None);

@@ -69,8 +69,14 @@ impl JournalFile {
         gaps.take(100).map(|part| self.part_name(part)).collect()
     }
 
+    /// Those of the listed parts that are of this journal.
+    pub fn parts_of(self, listed: &[JournalPart]) -> impl Iterator<Item = &JournalPart> + Clone {
+        let own = move |part: &&JournalPart| part.file.starts_with(self.stem());
+        listed.iter().filter(own)
+    }
+
     /// What the names of all its parts begin with.
-    pub fn stem(self) -> &'static str {
+    fn stem(self) -> &'static str {
         match self {
             Self::Requests => "requests",
             Self::Readings => "hardware",

@@ -153,11 +153,7 @@ pub(super) fn document(
         out.push('\n');
     }
     let goals = match runs.first() {
-        Some(first) => targets(
-            &manifest.goals,
-            &first.record.cells,
-            first.record.analysis.capacity.as_ref(),
-        )?,
+        Some(first) => targets(&manifest.goals, &first.record)?,
         None => Vec::new(),
     };
     let goals = goals.into_iter().map(|outcome| {
@@ -227,11 +223,7 @@ pub(super) fn unmeasured(
 ) -> Result<Vec<String>, CommandError> {
     let mut notes = Vec::new();
     for run in runs {
-        for outcome in targets(
-            goals,
-            &run.record.cells,
-            run.record.analysis.capacity.as_ref(),
-        )? {
+        for outcome in targets(goals, &run.record)? {
             if outcome.measured.is_none() {
                 notes.push(format!(
                     "goal {}: {} does not have this quantity, or failures make it unbounded",
@@ -250,8 +242,7 @@ impl Goals {
         base: &RunRecord,
         new: &RunRecord,
     ) -> Result<Self, CommandError> {
-        let before = targets(own, &base.cells, base.analysis.capacity.as_ref())?;
-        let now = targets(own, &new.cells, new.analysis.capacity.as_ref())?;
+        let (before, now) = (targets(own, base)?, targets(own, new)?);
         let joined = |(before, now): (TargetOutcome, TargetOutcome)| OwnGoal {
             before: before.measured,
             now: now.measured,

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::Save;
 use crate::error::CommandError;
 use crate::files;
 use crate::run_folder::RunFolder;
@@ -53,16 +54,6 @@ pub(super) struct Kept {
     requests: bool,
 }
 
-/// What to save, and how.
-pub(super) struct Wanted<'a> {
-    pub(super) name: &'a str,
-    pub(super) note: Option<&'a str>,
-    pub(super) goals: &'a [String],
-    pub(super) small: bool,
-    pub(super) replace: bool,
-    pub(super) untrusted: bool,
-}
-
 /// A folder of baselines.
 pub(super) struct Store<'a> {
     folder: &'a Path,
@@ -77,10 +68,10 @@ impl<'a> Store<'a> {
     pub(super) fn save(
         &self,
         runs: &[RunFolder],
-        wanted: &Wanted<'_>,
+        wanted: &Save,
+        goals: &[String],
     ) -> Result<PathBuf, CommandError> {
-        let name = files::plain_name(wanted.name, self.folder)
-            .map_err(|_| CommandError::BaselineName(wanted.name.to_owned()))?;
+        let name = named(&wanted.name)?;
         check(runs, wanted.untrusted)?;
         let place = self.folder.join(name);
         if place.exists() && !wanted.replace {
@@ -101,8 +92,8 @@ impl<'a> Store<'a> {
             major: MAJOR,
             name: name.to_owned(),
             saved_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            note: wanted.note.map(str::to_owned),
-            goals: wanted.goals.to_vec(),
+            note: wanted.note.clone(),
+            goals: goals.to_vec(),
             runs: kept,
         };
         files::write_json(&beside.join(MANIFEST), &manifest)?;
@@ -123,9 +114,7 @@ impl<'a> Store<'a> {
 
     /// The folder of the baseline of that name, which nobody has read.
     fn place(&self, name: &str) -> Result<PathBuf, CommandError> {
-        files::plain_name(name, self.folder)
-            .map_err(|_| CommandError::BaselineName(name.to_owned()))?;
-        let folder = self.folder.join(name);
+        let folder = self.folder.join(named(name)?);
         if !folder.join(MANIFEST).is_file() {
             let (known, _) = self.list().unwrap_or_default();
             return Err(CommandError::NoBaseline {
@@ -204,6 +193,11 @@ impl<'a> Store<'a> {
     pub(super) fn remove(&self, name: &str) -> Result<(), CommandError> {
         discard(&self.place(name)?)
     }
+}
+
+fn named(name: &str) -> Result<&str, CommandError> {
+    let plain = files::plain_name(name, Path::new(""));
+    plain.map_err(|_| CommandError::BaselineName(name.to_owned()))
 }
 
 fn read(path: &Path) -> Result<Manifest, CommandError> {
@@ -300,10 +294,8 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     fs::create_dir_all(&folder).map_err(CommandError::write(&folder))?;
     let requests = !small && run.has_requests();
     let mut record = run.record.clone();
-    let of_requests = |name: &str| name.starts_with(JournalFile::Requests.stem());
-    record
-        .journal
-        .retain(|part| requests && of_requests(&part.file));
+    let kept = JournalFile::Requests.parts_of(&run.record.journal);
+    record.journal = kept.filter(|_| requests).cloned().collect();
     if record.complete && record.journal == run.record.journal {
         duplicate(&run.path, &folder, "run.json")?;
     } else {

@@ -373,7 +373,8 @@ pub(super) fn test(
 impl Blocks<'_> {
     /// One figure a block of one a run.
     fn figures(&self, of_runs: &[f64]) -> Vec<f64> {
-        of_runs.chunks(self.each).map(geometric_mean).collect()
+        let blocks = of_runs.chunks(self.each);
+        blocks.filter_map(geometric_mean).collect()
     }
 
     fn test(
@@ -391,9 +392,10 @@ impl Blocks<'_> {
     }
 }
 
-fn geometric_mean(figures: &[f64]) -> f64 {
+/// `None` of nothing.
+pub(crate) fn geometric_mean(figures: &[f64]) -> Option<f64> {
     let logs: f64 = figures.iter().map(|figure| figure.ln()).sum();
-    (logs / figures.len().max(1) as f64).exp()
+    (!figures.is_empty()).then(|| (logs / figures.len() as f64).exp())
 }
 
 /// Fewest requests of a side for a test on single requests.

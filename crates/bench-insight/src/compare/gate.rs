@@ -16,11 +16,21 @@ pub struct RegressionRule {
 }
 
 impl RegressionRule {
+    /// Reads lists of rules, separated by commas.
+    ///
+    /// # Errors
+    /// [`InsightError::BadRule`] for the first that cannot be read.
+    pub fn list<S: AsRef<str>>(lists: &[S]) -> Result<Vec<Self>, InsightError> {
+        let rules = lists.iter().flat_map(|list| list.as_ref().split(','));
+        let rules = rules.map(str::trim).filter(|rule| !rule.is_empty());
+        rules.map(Self::parse).collect()
+    }
+
     /// Reads `QUANTITY:PERCENT%`; the quantity `all` is every row, and a metric alone (`e2e:5%`) compares request by request.
     ///
     /// # Errors
     /// [`InsightError::BadRule`], naming the part that is wrong.
-    pub fn parse(text: &str) -> Result<Self, InsightError> {
+    fn parse(text: &str) -> Result<Self, InsightError> {
         let bad = |problem: &str| InsightError::BadRule {
             rule: text.to_owned(),
             problem: problem.to_owned(),
@@ -114,32 +124,23 @@ pub enum GateVerdict {
 /// requests is worse, whatever the rules are about, because only those that were answered have a latency.
 ///
 /// # Errors
-/// [`InsightError::BadRule`] for a rule that cannot be read, or whose quantity no cell has: a gate that checks nothing must not
-/// pass. [`InsightError::NotCompared`] where that is the runs' doing and not the rule's: they cannot be compared, or not request by request.
-pub fn gate<S: AsRef<str>>(
+/// [`InsightError::BadRule`] for a rule whose quantity no cell has: a gate that checks nothing must not pass. [`InsightError::NotCompared`] where that is the runs' doing and not the rule's: they cannot be compared, or not request by request.
+pub fn gate(
     comparison: &RunComparison,
-    rules: &[S],
+    rules: &[RegressionRule],
 ) -> Result<Vec<GateOutcome>, InsightError> {
     let mut outcomes = Vec::new();
-    for text in rules
-        .iter()
-        .flat_map(|text| text.as_ref().split(','))
-        .map(str::trim)
-    {
-        if text.is_empty() {
-            continue;
-        }
-        let rule = RegressionRule::parse(text)?;
+    for rule in rules {
         let before = outcomes.len();
         outcomes.extend(
             comparison
                 .rows
                 .iter()
                 .filter(|row| rule.quantity == "all" || row.quantity == rule.quantity)
-                .filter_map(|row| outcome(&rule, row, comparison.alpha)),
+                .filter_map(|row| outcome(rule, row, comparison.alpha)),
         );
         if outcomes.len() == before {
-            let (rule, quantity) = (rule.text, rule.quantity);
+            let (rule, quantity) = (rule.text.clone(), &rule.quantity);
             let problem = format!(
                 "no cell has `{quantity}`; compared quantities: {}",
                 known(comparison)

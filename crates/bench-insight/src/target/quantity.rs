@@ -247,26 +247,14 @@ impl Statistic {
             "cov" => Self::Cov,
             "median" => Self::Quantile(0.5),
             other => {
-                let percent = other
-                    .strip_prefix('p')
-                    .and_then(|digits| digits.parse::<f64>().ok())
-                    .filter(|p| *p > 0.0 && *p < 100.0)
-                    .ok_or_else(|| {
-                        format!(
-                            "unknown statistic `{other}`; known statistics: mean, min, max, sd, cov, median and p50 to p99.9"
-                        )
-                    })?;
-                Self::Quantile(percent / 100.0)
+                let known = bench_metrics::parse_quantile(other).map(Self::Quantile);
+                known.ok_or_else(|| {
+                    format!(
+                        "unknown statistic `{other}`; known statistics: mean, min, max, sd, cov, median and p50 to p99.9"
+                    )
+                })?
             }
         })
-    }
-
-    /// The quantile it is, if it is one.
-    pub(super) fn quantile(self) -> Option<f64> {
-        match self {
-            Self::Quantile(q) => Some(q),
-            _ => None,
-        }
     }
 
     fn of(self, d: &Distribution) -> Option<Measured> {

@@ -1,9 +1,18 @@
 //! Performance Benchmarking, phase 4: GPT-2 on a CPU.
 
 use bench_insight::targets;
-use bench_schema::{Fact, GroupRecord, Known, Metric, SloVerdict};
+use bench_schema::{Fact, GroupRecord, Known, Metric, RunRecord, SloVerdict};
 
 use super::{fact, figures, found, load, near};
+
+/// The run with its first cell alone.
+fn first(run: &RunRecord) -> RunRecord {
+    let cells = run.cells[..1].to_vec();
+    RunRecord {
+        cells,
+        ..run.clone()
+    }
+}
 
 #[test]
 fn cpu_study_scales_by_1_50_and_1_64_with_75_and_41_percent_efficiency() {
@@ -64,7 +73,7 @@ fn cpu_study_meets_its_five_targets() {
         "any:requests_per_s>1.0",
         "c4:output_tokens_per_s>30, failed==0",
     ];
-    let outcomes = targets(&gates, &run.cells, None).unwrap();
+    let outcomes = targets(&gates, &run).unwrap();
     let measured: Vec<f64> = outcomes.iter().filter_map(|o| o.measured).collect();
     for (got, table) in measured.iter().zip([0.84, 25.24, 1.38, 41.46, 0.0]) {
         near(*got, table, 1e-9);
@@ -83,7 +92,7 @@ fn cpu_study_would_miss_a_target_that_is_too_high() {
         "completed>=17",
         "requests_per_s>0.5",
     ];
-    let outcomes = targets(&gates, &run.cells, None).unwrap();
+    let outcomes = targets(&gates, &run).unwrap();
     let verdicts: Vec<_> = outcomes.iter().filter_map(|o| o.verdict).collect();
     // TTFT was not measured there; 5 + 6 + 6 requests; a rate without an interval is not known to be above anything.
     assert_eq!(
@@ -115,7 +124,7 @@ fn a_target_from_due_is_not_met_by_what_a_group_took_from_sent() {
         "use_case=mail:e2e.max<1000s",
         "use_case=mail:e2e_due.max<1000s",
     ];
-    let outcomes = targets(&gates, &run.cells[..1], None).unwrap();
+    let outcomes = targets(&gates, &first(&run)).unwrap();
     assert!(outcomes[0].met, "{outcomes:?}");
     assert_eq!(outcomes[1].measured, None);
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
@@ -136,10 +145,10 @@ fn a_group_that_has_all_requests_of_its_cell_answers_for_no_figure_that_groups_d
         slos: Vec::new(),
     });
     let gates = ["e2e", "decode"].map(|metric| format!("use_case=mail:{metric}.max<1000s"));
-    let outcomes = targets(&gates, &run.cells[..1], None).unwrap();
+    let outcomes = targets(&gates, &first(&run)).unwrap();
     assert!(outcomes[0].met, "{outcomes:?}");
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
-    assert!(targets(&["decode.max<1000s"], &run.cells[..1], None).unwrap()[0].met);
+    assert!(targets(&["decode.max<1000s"], &first(&run)).unwrap()[0].met);
 }
 
 /// One question has one answer: what an objective could not decide by single requests no interval of the quantile decides for a target.
@@ -180,11 +189,7 @@ fn a_target_says_what_the_objective_on_the_same_quantity_says() {
         let judged: Vec<bench_schema::SloOutcome> = vec![outcome(verdict)];
         let cell = &mut run.cells[0];
         cell.slos = judged;
-        let told = |op: &str| {
-            targets(&gates(op), &run.cells[..1], None)
-                .unwrap()
-                .remove(0)
-        };
+        let told = |op: &str| targets(&gates(op), &first(&run)).unwrap().remove(0);
         let (less, more) = (told("<="), told(">="));
         assert_eq!((less.verdict, more.verdict), (Some(under), Some(over)));
         if verdict == SloVerdict::CannotTell {

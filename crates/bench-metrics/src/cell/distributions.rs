@@ -7,8 +7,7 @@ use bench_schema::{Distribution, FailureView, Metric, Unit, Window};
 use crate::gaps::GapStore;
 use crate::latency::{Instants, Within};
 use crate::sample::Sample;
-use crate::summary::Clusters;
-use crate::summary::{failure_view, summarise, summarise_each};
+use crate::summary::{Clusters, failure_view, summarise, summarise_each};
 
 use super::row::Row;
 
@@ -112,7 +111,7 @@ fn of_gaps(
         let sample = Sample::new(values).ok();
         found.with_failures = sample.and_then(|s| failure_view(&s, lost));
     }
-    if exact.any_bounded() {
+    if exact.any_bounded {
         let [least, most] = [Within::Least, Within::Most].map(|end| of(end).into_values());
         if bounded > 0 {
             found.bounded_share = Some(bounded as f64 / found.n as f64);

@@ -372,19 +372,16 @@ fn grows_slower(rows: &[Row]) -> bool {
     let Some(first) = first else {
         return false;
     };
-    let median = |values: Vec<f64>| crate::Sample::of(&values).map(|s| s.quantile(0.5));
-    let slow = |rows: Option<&[Row]>| {
-        let answered = rows
-            .unwrap_or_default()
-            .iter()
-            .filter(|row| row.completed());
+    let slow = |rows: &[Row]| {
+        let answered = rows.iter().filter(|row| row.completed());
         let times = answered.filter_map(|row| {
             Some(row.instants().value(Metric::E2eDue)? / by_length(row, first, gap))
         });
-        median(times.collect())
+        crate::Sample::of(&times.collect::<Vec<_>>()).map(|times| times.median())
     };
     let quarter = rows.len() / 4;
-    let ends = slow(rows.get(..quarter)).zip(slow(rows.get(rows.len() - quarter..)));
+    let (early, late) = (&rows[..quarter], &rows[rows.len() - quarter..]);
+    let ends = slow(early).zip(slow(late));
     ends.is_some_and(|(early, late)| late >= LONGER * early)
 }
 

@@ -180,15 +180,15 @@ impl Before {
 }
 
 /// Instants that others come soon after.
-struct Near {
-    taken: Stamp,
-    begun: Stamp,
-    from: Stamp,
-    to: Stamp,
+pub(super) struct Near {
+    pub(super) taken: Stamp,
+    pub(super) begun: Stamp,
+    pub(super) from: Stamp,
+    pub(super) to: Stamp,
 }
 
 impl Near {
-    fn of(i: &Instants) -> Self {
+    pub(super) fn of(i: &Instants) -> Self {
         let taken = i.dispatched.unwrap_or(i.due);
         let begun = i.sent.unwrap_or(taken);
         let from = i.first.unwrap_or(begun);
@@ -240,17 +240,19 @@ impl PackedRows {
 
     /// The requests as rows.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::with_capacity(self.len);
-        rows.extend(self.iter().map(|(i, traits)| Row::new(i, traits)));
-        rows
+        rows(self.len, self.iter())
     }
 
     /// The same; what was read is given back.
     pub(crate) fn into_rows(self) -> Vec<Row> {
-        let mut rows = Vec::with_capacity(self.len);
-        rows.extend(self.into_requests().map(|(i, traits)| Row::new(i, traits)));
-        rows
+        rows(self.len, self.into_requests())
     }
+}
+
+fn rows(len: usize, requests: impl Iterator<Item = (Instants, Traits)>) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(len);
+    rows.extend(requests.map(|(i, traits)| Row::new(i, traits)));
+    rows
 }
 
 fn unpack<I: Iterator<Item: AsRef<[u8]>>>(

@@ -5,7 +5,7 @@ use bench_schema::{Metric, Nanos, Outcome, RequestRecord, Stamp};
 use crate::gaps::GapRange;
 use crate::latency::Instants;
 
-use super::packed_rows::Traits;
+use super::packed_rows::{Near, Traits};
 use super::rows::GroupSet;
 use super::started;
 
@@ -92,12 +92,11 @@ impl Rest {
     /// What fits.
     fn of(i: &Instants) -> Self {
         let length = |length: Nanos| u32::try_from(length.get()).unwrap_or(NONE);
-        let begun = i.sent.or(i.dispatched).unwrap_or(i.due);
         Self {
             bounds: [i.first_bound, i.second_bound, i.last_bound].map(length),
             queue: i.queue.map_or(NONE, length),
             connect: i.connect.map_or(NONE, length),
-            first_answer: Long::of(begun, i.first_answer),
+            first_answer: Long::of(Near::of(i).begun, i.first_answer),
             whole: None,
         }
     }
@@ -110,7 +109,13 @@ fn after(from: Stamp, distance: u32) -> Option<Stamp> {
 
 impl Row {
     pub(crate) fn new(instants: Instants, traits: Traits) -> Self {
-        let mut row = Self::of(instants);
+        let mut row = Self::packed(&instants);
+        if row.instants() != instants {
+            let rest = row
+                .rest
+                .get_or_insert_with(|| Box::new(Rest::of(&instants)));
+            rest.whole = Some(Box::new(instants));
+        }
         row.kept = traits.kept.unwrap_or(NONE);
         row.groups = traits.groups;
         row.repeat = traits.repeat;
@@ -131,18 +136,6 @@ impl Row {
         }
     }
 
-    /// One that [`Row::instants`] has these of.
-    fn of(instants: Instants) -> Self {
-        let mut row = Self::packed(&instants);
-        if row.instants() != instants {
-            let rest = row
-                .rest
-                .get_or_insert_with(|| Box::new(Rest::of(&instants)));
-            rest.whole = Some(Box::new(instants));
-        }
-        row
-    }
-
     /// What fits.
     fn packed(instants: &Instants) -> Self {
         let after = |from: Stamp, to: Option<Stamp>| {
@@ -151,21 +144,18 @@ impl Row {
         };
         let count = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok()).unwrap_or(NONE);
         let i = instants;
-        let taken = i.dispatched.unwrap_or(i.due);
-        let sent = i.sent.unwrap_or(taken);
-        let first = i.first.unwrap_or(sent);
-        let last = i.last.unwrap_or(first);
+        let near = Near::of(i);
         let bounded = [i.first_bound, i.second_bound, i.last_bound] != [Nanos::ZERO; 3];
         let more = i.first_answer.is_some() || i.queue.is_some() || i.connect.is_some();
         Self {
             due: i.due,
             rest: (bounded || more).then(|| Box::new(Rest::of(i))),
             dispatched: after(i.due, i.dispatched),
-            sent: after(taken, i.sent),
-            first: Long::of(sent, i.first),
-            second: after(first, i.second),
-            last: Long::of(first, i.last),
-            closed: after(last, i.closed),
+            sent: after(near.taken, i.sent),
+            first: Long::of(near.begun, i.first),
+            second: after(near.from, i.second),
+            last: Long::of(near.from, i.last),
+            closed: after(near.to, i.closed),
             events: count(Some(i.events)),
             tokens: count(i.tokens),
             input_tokens: count(i.input_tokens),
@@ -260,11 +250,7 @@ impl Row {
     /// Its last known instant: the last content event of a whole answer, else when the client was done with it.
     pub(crate) fn left(&self) -> Stamp {
         let instants = self.instants();
-        let end = if instants.completed {
-            instants.last.or(instants.closed)
-        } else {
-            instants.closed.or(instants.last)
-        };
+        let end = instants.answered().or(instants.ended());
         end.or(instants.sent)
             .or(instants.dispatched)
             .map_or(instants.due, |at| at.max(instants.due))

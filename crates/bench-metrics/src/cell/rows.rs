@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bench_schema::{Counts, Distribution, GroupRecord, Metric, Origin, RequestRecord, SloOutcome};
 
 use crate::counts::CountKeeper;
-use crate::gaps::{ExactGaps, GapBatch, GapHistograms, GapRange, GapStore};
+use crate::gaps::{GapBatch, GapHistograms, GapStore};
 
 use super::row::Row;
 use super::{LengthCategories, distributions};
@@ -113,17 +113,6 @@ impl GroupTable {
             .collect()
     }
 
-    /// Moves the gaps kept so far into one histogram per group; called once, before the exact store is given up.
-    pub(crate) fn start_histograms(
-        &mut self,
-        requests: impl Iterator<Item = (GroupSet, GapRange)>,
-        exact: &ExactGaps,
-    ) {
-        for (groups, range) in requests {
-            self.record_gaps(groups, &exact.batch(range));
-        }
-    }
-
     /// Adds a request's gaps to the histograms of its groups.
     pub(crate) fn record_gaps(&mut self, groups: GroupSet, request: &GapBatch) {
         for id in self.ids(groups) {
@@ -171,23 +160,18 @@ pub(crate) struct Population<'a> {
     pub(crate) headline: Origin,
 }
 
-impl Population<'_> {
-    /// What its groups are told by, from the origin of the headline.
-    fn is_of_groups(&self, metric: Metric) -> bool {
-        metric.is_told_of_groups() && metric.from_origin(self.headline) == metric
-    }
-}
-
 impl Group {
     /// The distributions of its own requests.
     fn metrics(&self, members: &[&Row], cell: &Population<'_>) -> BTreeMap<Metric, Distribution> {
-        let told = |metric| cell.is_of_groups(metric);
+        let told = |metric: Metric| {
+            metric.is_told_of_groups() && metric.from_origin(cell.headline) == metric
+        };
         let mut metrics = distributions::of_rows(members, cell.gaps, &BTreeMap::new(), told);
         if let Some(coarse) = &self.coarse {
-            metrics.remove(&Metric::Icl);
-            metrics.remove(&Metric::Itl);
-            metrics.extend(coarse.distribution(false).map(|d| (Metric::Icl, d)));
-            metrics.extend(coarse.distribution(true).map(|d| (Metric::Itl, d)));
+            for (metric, per_token) in [(Metric::Icl, false), (Metric::Itl, true)] {
+                metrics.remove(&metric);
+                metrics.extend(coarse.distribution(per_token).map(|d| (metric, d)));
+            }
         }
         metrics
     }

@@ -7,8 +7,7 @@ use bench_schema::{
 };
 
 use crate::blocks::{BlockMean, Part};
-use crate::estimate::LEVEL;
-use crate::estimate::wilson;
+use crate::estimate::{LEVEL, wilson};
 use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{ceil_count, float, is_zero, mean};
@@ -16,8 +15,7 @@ use crate::objective::{halfway, share_interval, share_of_parts, share_within, ve
 use crate::packed::PackedInts;
 use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
-use crate::summary::Clusters;
-use crate::summary::interval_of;
+use crate::summary::{Clusters, interval_of};
 
 use super::CellAccumulator;
 use super::row::Row;
@@ -68,18 +66,11 @@ impl<'a> Judge<'a> {
             row.completed() && own.all(|s| self.meets(s, row).0)
         };
         let met: Vec<bool> = self.rows.iter().map(meets_all).collect();
-        let good = || {
-            self.rows
-                .iter()
-                .zip(&met)
-                .filter(|(_, met)| **met)
-                .map(|(row, _)| row)
-        };
+        let rows = || self.rows.iter().zip(&met);
+        let good = || rows().filter_map(|(row, met)| met.then_some(row));
         let vacuous = |row: &&Row| {
-            self.slos
-                .iter()
-                .filter(|s| self.is_for(s, row))
-                .any(|s| self.meets(s, row).1)
+            let mut own = self.slos.iter().filter(|s| self.is_for(s, row));
+            own.any(|s| self.meets(s, row).1)
         };
         let tokens: u64 = good().filter_map(|row| row.instants().tokens).sum();
         let (attainment, own) = attainment(&met);
@@ -121,12 +112,8 @@ impl<'a> Judge<'a> {
 
     /// Whether a request meets an objective, and whether only for want of the metric.
     fn meets(&self, slo: &Slo, row: &Row) -> (bool, bool) {
-        if row.lost || !row.tells(self.metric(slo)) {
-            return (false, false);
-        }
-        row.instants()
-            .value(self.metric(slo))
-            .map_or((true, true), |value| (value <= slo.limit, false))
+        let value = self.decisive(slo, row);
+        (value <= slo.limit, value.is_infinite() && value < 0.0)
     }
 
     /// What decides whether a request meets an objective: +∞ where it was lost, −∞ where it has no such metric.

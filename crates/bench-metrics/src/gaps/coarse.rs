@@ -10,7 +10,7 @@ use crate::histogram::{Batch, Histogram, Layout};
 use crate::quantile::{Dependence, Ranks};
 use crate::summary::{QUANTILES, interval, interval_of, quantile_entry};
 
-use super::{Gap, gaps};
+use super::{Gap, gaps, is_one_token_each};
 
 /// Precision of the histograms: relative error at most 2⁻¹⁰ (0.1 %).
 const BITS: u32 = 9;
@@ -34,14 +34,10 @@ pub(crate) struct GapBatch {
 impl GapBatch {
     /// Of a record. Cost: O(events).
     pub(crate) fn of_record(record: &RequestRecord) -> Self {
-        let events = &record.wire.events;
-        let one_each =
-            record.event_tokens().is_none() && record.output_tokens == Some(events.len() as u64);
-        if one_each {
+        if is_one_token_each(record) {
             // The usual case, and the one that decides how fast half a billion gaps are counted.
-            let whole = events
-                .gaps()
-                .map(|gap| u64::try_from(gap.get()).unwrap_or(0));
+            let gaps = record.wire.events.gaps();
+            let whole = gaps.map(|gap| u64::try_from(gap.get()).unwrap_or(0));
             return Self {
                 icl: Batch::of(layout(), whole),
                 itl: None,
@@ -52,18 +48,12 @@ impl GapBatch {
     }
 
     /// Of single gaps.
-    pub(super) fn of(gaps: impl Iterator<Item = Gap>) -> Self {
+    pub(crate) fn of(gaps: impl Iterator<Item = Gap>) -> Self {
         let all: Vec<Gap> = gaps.collect();
         let whole = |gap: &Gap| u64::try_from(gap.length.get()).unwrap_or(0);
         let icl = Batch::of(layout(), all.iter().map(whole));
         let has_tokens = all.iter().all(|gap| gap.tokens.is_some());
-        if all.iter().all(|gap| gap.tokens == Some(1)) {
-            return Self {
-                icl,
-                itl: None,
-                has_tokens,
-            };
-        }
+        let one_each = all.iter().all(|gap| gap.tokens == Some(1));
         let mut carried = 0;
         let per_token = all.iter().filter(|_| has_tokens).flat_map(|gap| {
             let length = carried + whole(gap);
@@ -72,10 +62,10 @@ impl GapBatch {
             let each = length / u64::from(k.max(1));
             (0..k).map(move |_| each)
         });
-        let itl = Batch::of(layout(), per_token);
+        let itl = (!one_each).then(|| Batch::of(layout(), per_token));
         Self {
             icl,
-            itl: Some(itl),
+            itl,
             has_tokens,
         }
     }

@@ -8,7 +8,7 @@ use bench_schema::{
     Unit, Window,
 };
 
-use super::history::{Bracketed, History, Increase, Level, seconds};
+use super::history::{Bracketed, History, Increase, Level, increase, level, seconds};
 use crate::num::mean;
 
 /// What the client did within the windows: without it there is no energy per token and nothing to compare the server's view with.
@@ -77,7 +77,7 @@ struct Derived<'a> {
 impl Derived<'_> {
     /// A gauge of one instance.
     fn level(&self, source: ReadingSource, instance: &str, name: &str) -> Option<Level> {
-        self.history.level(source, instance, name, self.windows)
+        level(self.history.points(source, instance, name), self.windows)
     }
 
     /// The same of every instance that has it.
@@ -89,15 +89,15 @@ impl Derived<'_> {
 
     /// What a counter of one instance gained.
     fn gained(&self, source: ReadingSource, instance: &str, name: &str) -> Option<Increase> {
-        self.history.increase(source, instance, name, self.windows)
+        increase(self.history.points(source, instance, name), self.windows)
     }
 
     fn seconds(&self) -> f64 {
         seconds(self.windows)
     }
 
-    fn put(&mut self, name: &str, value: f64, unit: Unit) {
-        if value.is_finite() {
+    fn put(&mut self, name: &str, value: impl Into<Option<f64>>, unit: Unit) {
+        if let Some(value) = value.into().filter(|value| value.is_finite()) {
             let quantity = Quantity {
                 value,
                 unit,
@@ -123,12 +123,6 @@ impl Derived<'_> {
         self.summary.derived.insert(name.to_owned(), quantity);
     }
 
-    fn put_some(&mut self, name: &str, value: Option<f64>, unit: Unit) {
-        if let Some(value) = value {
-            self.put(name, value, unit);
-        }
-    }
-
     fn miss(&mut self, name: &str, why: impl Into<String>) {
         self.summary.unknown.insert(name.to_owned(), why.into());
     }
@@ -152,8 +146,8 @@ fn cpus(d: &mut Derived<'_>) {
     let own = d.history.instances(ReadingSource::Client, "cpu_s_total");
     let own = own.filter(|instance| instance.starts_with("sampler."));
     let cost = own.filter_map(|own| d.gained(ReadingSource::Client, own, "cpu_s_total"));
-    let cost = cost.map(|gained| gained.rate()).reduce(|a, b| a + b);
-    d.put_some("sampler_cpu_cores", cost, Unit::Count);
+    let cost = cost.map(|gained| gained.rate).reduce(|a, b| a + b);
+    d.put("sampler_cpu_cores", cost, Unit::Count);
 }
 
 fn host(d: &mut Derived<'_>) {
@@ -161,19 +155,19 @@ fn host(d: &mut Derived<'_>) {
     let gained = |name: &str| d.gained(source, "", name);
     let (busy, idle) = (gained("cpu_busy_s_total"), gained("cpu_idle_s_total"));
     let (iowait, steal) = (gained("cpu_iowait_s_total"), gained("cpu_steal_s_total"));
-    let pressure = gained("pressure_cpu_some_s_total").map(|p| p.rate());
+    let pressure = gained("pressure_cpu_some_s_total").map(|p| p.rate);
     let busiest = d
         .history
         .keys()
         .filter(|key| key.source == source && key.name.starts_with("core."))
-        .filter_map(|key| Some(gained(&key.name)?.rate()))
+        .filter_map(|key| Some(gained(&key.name)?.rate))
         .reduce(f64::max)
         .map(|share| share.min(1.0));
     if let (Some(busy), Some(idle), Some(iowait), Some(steal)) = (busy, idle, iowait, steal) {
-        let cores = busy.rate() + idle.rate() + iowait.rate() + steal.rate();
+        let cores = busy.rate + idle.rate + iowait.rate + steal.rate;
         // Counted in ticks, a busy second may seem to have more than a second.
         let of_all = |rate: f64| ratio(Some(rate), Some(cores)).map(|share| share.min(1.0));
-        let (mean, peak) = (of_all(busy.rate()), of_all(busy.rates.1));
+        let (mean, peak) = (of_all(busy.rate), of_all(busy.rates.1));
         // Beside the counters, which are in cores, the share that people and findings ask for.
         if let (Some(mean), Some(min), Some(peak)) = (mean, of_all(busy.rates.0), peak) {
             d.summary.resources.push(ResourceSummary {
@@ -190,12 +184,12 @@ fn host(d: &mut Derived<'_>) {
                 increase: None,
             });
         }
-        d.put_some("host_cpu_share", mean, Unit::Ratio);
-        d.put_some("host_cpu_peak_share", peak, Unit::Ratio);
-        d.put_some("host_steal_share", of_all(steal.rate()), Unit::Ratio);
+        d.put("host_cpu_share", mean, Unit::Ratio);
+        d.put("host_cpu_peak_share", peak, Unit::Ratio);
+        d.put("host_steal_share", of_all(steal.rate), Unit::Ratio);
     }
-    d.put_some("host_cpu_pressure_share", pressure, Unit::Ratio);
-    d.put_some("busiest_core_share", busiest, Unit::Ratio);
+    d.put("host_cpu_pressure_share", pressure, Unit::Ratio);
+    d.put("busiest_core_share", busiest, Unit::Ratio);
 }
 
 fn processes(d: &mut Derived<'_>) {
@@ -210,7 +204,7 @@ fn processes(d: &mut Derived<'_>) {
         let Some((instance, memory)) = seen.last() else {
             continue;
         };
-        let rate = |series: &str| Some(d.gained(source, instance, series)?.rate());
+        let rate = |series: &str| Some(d.gained(source, instance, series)?.rate);
         let figures = [
             ("cpu_cores", rate("cpu_s_total"), Unit::Count),
             (
@@ -226,7 +220,7 @@ fn processes(d: &mut Derived<'_>) {
             ("memory_peak_bytes", Some(memory), Unit::Bytes),
         ];
         for (figure, value, unit) in figures {
-            d.put_some(&format!("{name}_{figure}"), value, unit);
+            d.put(&format!("{name}_{figure}"), value, unit);
         }
     }
 }
@@ -299,9 +293,9 @@ fn utilisation(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     if means.is_empty() {
         return d.miss("gpu_utilisation_mean", "no GPU tells its utilisation");
     }
-    d.put_some("gpu_utilisation_mean", mean(&means), Unit::Ratio);
-    d.put_some("gpu_utilisation_peak", largest(&peaks), Unit::Ratio);
-    d.put_some("gpu_idle_share", mean(&idle), Unit::Ratio);
+    d.put("gpu_utilisation_mean", mean(&means), Unit::Ratio);
+    d.put("gpu_utilisation_peak", largest(&peaks), Unit::Ratio);
+    d.put("gpu_idle_share", mean(&idle), Unit::Ratio);
 }
 
 fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
@@ -317,8 +311,8 @@ fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
         ratio(Some(used), Some(total))
     });
     let bytes = each(gpus, |gpu| Some(level(gpu, "memory_used_bytes")?.max));
-    d.put_some("gpu_memory_peak_share", largest(&shares), Unit::Ratio);
-    d.put_some("gpu_memory_peak_bytes", largest(&bytes), Unit::Bytes);
+    d.put("gpu_memory_peak_share", largest(&shares), Unit::Ratio);
+    d.put("gpu_memory_peak_bytes", largest(&bytes), Unit::Bytes);
 }
 
 /// Reasons that mean the GPU could have been faster; a limit that somebody set on its clocks is not one.
@@ -336,7 +330,7 @@ fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
         let shares = shares.filter_map(|name| Some(d.level(source, gpu, name)?.mean));
         shares.reduce(f64::max)
     });
-    d.put_some("gpu_throttled_share", largest(&shares), Unit::Ratio);
+    d.put("gpu_throttled_share", largest(&shares), Unit::Ratio);
 }
 
 /// Energy from the cards' own counters; where a card has none, its mean power over the window. Per token and request only where
@@ -373,11 +367,11 @@ fn energy(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     }
     d.put("energy_j", joules, Unit::Joules);
     let power = ratio(Some(joules), Some(d.seconds()));
-    d.put_some("gpu_power_mean_w", power, Unit::Watts);
+    d.put("gpu_power_mean_w", power, Unit::Watts);
     let per_token = ratio(Some(joules), d.work.output_tokens);
-    d.put_some("energy_per_output_token_j", per_token, Unit::Joules);
+    d.put("energy_per_output_token_j", per_token, Unit::Joules);
     let per_request = ratio(Some(joules), d.work.requests);
-    d.put_some("energy_per_request_j", per_request, Unit::Joules);
+    d.put("energy_per_request_j", per_request, Unit::Joules);
 }
 
 #[cfg(test)]

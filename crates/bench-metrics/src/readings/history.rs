@@ -88,28 +88,6 @@ impl History {
             .map(|(instance, _)| instance.as_str())
     }
 
-    /// A gauge of one instance over windows.
-    pub(crate) fn level(
-        &self,
-        source: ReadingSource,
-        instance: &str,
-        name: &str,
-        windows: &[Window],
-    ) -> Option<Level> {
-        level(self.points(source, instance, name), windows)
-    }
-
-    /// A counter of one instance over windows.
-    pub(crate) fn increase(
-        &self,
-        source: ReadingSource,
-        instance: &str,
-        name: &str,
-        windows: &[Window],
-    ) -> Option<Increase> {
-        increase(self.points(source, instance, name), windows)
-    }
-
     /// A counter over windows, summed over all instances; `None` where no instance has it.
     pub(crate) fn total_increase(
         &self,
@@ -118,7 +96,7 @@ impl History {
         windows: &[Window],
     ) -> Option<Increase> {
         self.instances(source, name)
-            .filter_map(|instance| self.increase(source, instance, name, windows))
+            .filter_map(|instance| increase(self.points(source, instance, name), windows))
             .reduce(Increase::plus)
     }
 
@@ -130,11 +108,6 @@ impl History {
         let source = ReadingSource::ServerMetrics;
         let count = self.total_increase(source, &format!("{name}.count"), windows)?;
         let sum = self.total_increase(source, &format!("{name}.sum"), windows)?;
-        let mut delta = HistogramDelta {
-            count: count.amount,
-            sum: sum.amount,
-            buckets: Vec::new(),
-        };
         let mut by_bound: BTreeMap<String, f64> = BTreeMap::new();
         for names in self.series.get(&source).into_iter().flatten() {
             for (series, points) in names.1 {
@@ -145,12 +118,16 @@ impl History {
                 }
             }
         }
-        delta.buckets = by_bound
+        let mut buckets: Vec<_> = by_bound
             .into_iter()
             .filter_map(|(series, amount)| Some((histogram_bucket(&series)?.1, amount)))
             .collect();
-        delta.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Some(delta)
+        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Some(HistogramDelta {
+            count: count.amount,
+            sum: sum.amount,
+            buckets,
+        })
     }
 }
 
@@ -173,7 +150,7 @@ fn insert(names: &mut BTreeMap<String, Vec<Point>>, name: &str, point: Point) {
 pub(crate) fn seconds(windows: &[Window]) -> f64 {
     windows
         .iter()
-        .map(|window| (window.to - window.from).as_secs_f64())
+        .map(|window| window.length().as_secs_f64())
         .sum()
 }
 
@@ -192,7 +169,7 @@ pub(crate) struct Increase {
     /// How much of the window lies between two readings; of several instances, the least.
     pub(crate) covered: Nanos,
     /// Gain per second of the covered part; of several instances the sum, each over its own.
-    per_second: f64,
+    pub(crate) rate: f64,
     /// Readings within the window.
     pub(crate) n: u64,
     /// Times the counter began again.
@@ -211,17 +188,12 @@ const JITTER: f64 = 0.1;
 const ENOUGH: f64 = 0.8;
 
 impl Increase {
-    /// Gain per second, over the covered part.
-    pub(crate) fn rate(&self) -> f64 {
-        self.per_second
-    }
-
     /// The gain scaled to the whole of the windows, or why that would be a guess.
     pub(crate) fn over(&self, windows: &[Window]) -> Result<f64, String> {
         let length = seconds(windows);
         let share = self.covered.as_secs_f64() / length;
         if share >= ENOUGH {
-            Ok(self.rate() * length)
+            Ok(self.rate * length)
         } else {
             let percent = (share * 100.0).round();
             Err(format!("it was read over only {percent} % of the time"))
@@ -234,7 +206,7 @@ impl Increase {
         Self {
             amount,
             covered,
-            per_second: amount / covered.as_secs_f64(),
+            rate: amount / covered.as_secs_f64(),
             n: self.n + later.n,
             resets: self.resets + later.resets,
             rates: (
@@ -249,7 +221,7 @@ impl Increase {
         Self {
             amount: self.amount + other.amount,
             covered: self.covered.min(other.covered),
-            per_second: self.per_second + other.per_second,
+            rate: self.rate + other.rate,
             n: self.n.min(other.n),
             resets: self.resets + other.resets,
             rates: (self.rates.0 + other.rates.0, self.rates.1 + other.rates.1),
@@ -269,7 +241,7 @@ fn gain(before: f64, after: f64) -> (f64, bool) {
 }
 
 /// `None` where no two readings enclose a part of a window. Between two readings a counter is taken to grow evenly.
-fn increase(points: &[Point], windows: &[Window]) -> Option<Increase> {
+pub(crate) fn increase(points: &[Point], windows: &[Window]) -> Option<Increase> {
     windows
         .iter()
         .filter_map(|&window| increase_within(points, window))
@@ -282,7 +254,7 @@ fn increase_within(points: &[Point], window: Window) -> Option<Increase> {
     let mut sum = Increase {
         amount: 0.0,
         covered: Nanos::ZERO,
-        per_second: 0.0,
+        rate: 0.0,
         n: 0,
         resets: 0,
         rates: (0.0, 0.0),
@@ -313,7 +285,7 @@ fn increase_within(points: &[Point], window: Window) -> Option<Increase> {
     if sum.covered <= Nanos::ZERO {
         return None;
     }
-    sum.per_second = sum.amount / sum.covered.as_secs_f64();
+    sum.rate = sum.amount / sum.covered.as_secs_f64();
     sum.rates = bounds(spans);
     Some(sum)
 }
@@ -376,7 +348,7 @@ impl Level {
 const HOLD: Nanos = Nanos::from_secs(5);
 
 /// `None` where no reading is within a window. The value before a window holds into it.
-fn level(points: &[Point], windows: &[Window]) -> Option<Level> {
+pub(crate) fn level(points: &[Point], windows: &[Window]) -> Option<Level> {
     windows
         .iter()
         .filter_map(|&window| level_within(points, window))
@@ -388,18 +360,11 @@ fn level_within(points: &[Point], window: Window) -> Option<Level> {
     let until = points.partition_point(|point| point.at <= window.to);
     let read = points.get(inside..until).filter(|read| !read.is_empty())?;
     let (mut weight, mut weighted, mut zero) = (0.0, 0.0, 0.0);
-    for (index, point) in points
-        .iter()
-        .enumerate()
-        .take(until)
-        .skip(inside.saturating_sub(1))
-    {
+    let held = points.iter().enumerate().take(until);
+    for (index, point) in held.skip(inside.saturating_sub(1)) {
         let next = points.get(index + 1).map_or(window.to, |next| next.at);
-        let (from, to) = (
-            point.at.max(window.from),
-            next.min(window.to).min(point.at + HOLD),
-        );
-        let held = (to - from).or_zero().as_f64();
+        let to = next.min(window.to).min(point.at + HOLD);
+        let held = (to - point.at.max(window.from)).or_zero().as_f64();
         weight += held;
         weighted += held * point.value;
         // A share of exactly nothing is what an idle device reports; a small one is not idle.
@@ -544,12 +509,18 @@ impl History {
         name: &str,
         windows: &[Window],
     ) -> bool {
-        let read =
-            |instance: &str, name: &str| any_within(self.points(source, instance, name), windows);
+        let read = |instance: &str, name: &str| {
+            let points = self.points(source, instance, name);
+            windows.iter().any(|window| {
+                let first = points.get(first_from(points, window.from));
+                first.is_some_and(|point| point.at <= window.to)
+            })
+        };
         match name {
             // A page that came is no longer missing, if every one came.
             "page" => {
-                let failures = self.increase(source, instance, "scrape_failures_total", windows);
+                let failures = self.points(source, instance, "scrape_failures_total");
+                let failures = increase(failures, windows);
                 read(instance, "page_bytes") && failures.is_none_or(|f| f.amount <= 0.0)
             }
             // A process that was found is another instance of its source.
@@ -559,13 +530,6 @@ impl History {
             _ => read(instance, name),
         }
     }
-}
-
-fn any_within(points: &[Point], windows: &[Window]) -> bool {
-    windows.iter().any(|window| {
-        let first = first_from(points, window.from);
-        points.get(first).is_some_and(|point| point.at <= window.to)
-    })
 }
 
 #[cfg(test)]

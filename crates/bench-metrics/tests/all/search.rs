@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::f64::consts::TAU;
 
-use bench_metrics::{Budget, Estimate, Next, Search, Stage, Why, share_within};
-use bench_schema::Share;
+use bench_metrics::{Budget, Estimate, Measure, Next, Search, Stage, share_within};
+use bench_schema::{SearchEnd, Share};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -271,7 +271,7 @@ pub(crate) fn stage(
 
 pub(crate) struct Outcome {
     pub(crate) stages: Vec<Stage>,
-    pub(crate) why: Why,
+    pub(crate) why: SearchEnd,
     pub(crate) asked: u64,
 }
 
@@ -286,12 +286,12 @@ pub(crate) fn search(
     loop {
         match search.next(&stages) {
             Next::Stop(why) => return Outcome { stages, why, asked },
-            Next::Measure {
+            Next::Measure(Measure {
                 load,
                 requests,
                 warmup,
                 ..
-            } => {
+            }) => {
                 let from = stages.iter().map(|stage: &Stage| stage.seconds).sum();
                 let (done, cost) = stage(
                     server,
@@ -461,7 +461,7 @@ fn a_search_finds_the_capacity_of_a_batching_server() {
     let (_, server, objectives) = scenarios().remove(2);
     let ask = asked(&server, &objectives);
     let done = search(&server, &objectives, &ask, 7);
-    assert_eq!(done.why, Why::Precise);
+    assert_eq!(done.why, SearchEnd::Precise);
     let found = ask.found(&done.stages).unwrap();
     let load = found.capacity().unwrap().load;
     // by exhaustive simulation: 17.5 requests/s
@@ -546,7 +546,7 @@ fn nothing_is_measured_below_a_load_that_was_met() {
         told_stage(86.4, 0.0, 150.0, 150),
     ]);
     assert!(
-        matches!(next, Next::Measure { load, .. } if load > 21.6),
+        matches!(next, Next::Measure(Measure { load, .. }) if load > 21.6),
         "{next:?}"
     );
 }
@@ -563,7 +563,7 @@ fn a_short_stage_with_bad_luck_does_not_bound_a_search() {
     stages.extend((0..6).map(|_| told_stage(16.2, 0.999, 500.0, 1920)));
     let next = ask.next(&stages);
     assert!(
-        matches!(next, Next::Measure { load, .. } if load > 16.2),
+        matches!(next, Next::Measure(Measure { load, .. }) if load > 16.2),
         "{next:?}"
     );
 }
@@ -585,9 +585,9 @@ fn a_search_says_why_it_cannot_tell() {
         (done.why, ask.found(&done.stages))
     };
     // a request alone takes 1 on average, and nobody waits so little
-    assert_eq!(why(0.5, 50_000).0, Why::MissedAlone);
+    assert_eq!(why(0.5, 50_000).0, SearchEnd::MissedAlone);
     let (spent, found) = why(10.0, 300);
-    assert_eq!(spent, Why::Budget);
+    assert_eq!(spent, SearchEnd::Budget);
     // by then no stage was long enough to tell more than a side
     let found = found.unwrap();
     assert_eq!(found.capacity().unwrap().stages, 0, "{found:?}");
@@ -609,12 +609,12 @@ fn a_server_that_changes_is_no_capacity() {
         loop {
             match ask.next(&stages) {
                 Next::Stop(why) => return why,
-                Next::Measure {
+                Next::Measure(Measure {
                     load,
                     requests,
                     warmup,
                     ..
-                } => {
+                }) => {
                     // every other long stage meets the slower server
                     let slow = if stages.len().is_multiple_of(2) {
                         1.0
@@ -636,7 +636,9 @@ fn a_server_that_changes_is_no_capacity() {
             assert!(stages.len() < 500, "no end");
         }
     };
-    let found = (6..10).filter(|seed| why(*seed) != Why::Precise).count();
+    let found = (6..10)
+        .filter(|seed| why(*seed) != SearchEnd::Precise)
+        .count();
     assert!(found >= 3, "{found} of 4");
 }
 
@@ -652,9 +654,9 @@ fn an_objective_that_more_load_meets_has_no_capacity() {
         }],
     );
     let upside_down = [told(0.5, 0.80), told(1.0, 0.99)];
-    assert_eq!(ask.next(&upside_down), Next::Stop(Why::NotMonotone));
+    assert_eq!(ask.next(&upside_down), Next::Stop(SearchEnd::NotMonotone));
     let usual = [told(0.5, 0.99), told(1.0, 0.80)];
-    assert!(matches!(ask.next(&usual), Next::Measure { .. }));
+    assert!(matches!(ask.next(&usual), Next::Measure(Measure { .. })));
 }
 
 /// Three stages as they came over sockets from a server that can do 43: a short one at 43 was within, one at 86 plainly beyond.
@@ -679,7 +681,7 @@ fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
     ];
     let next = ask.next(&stages);
     assert!(
-        matches!(next, Next::Measure { load, .. } if load < 86.0),
+        matches!(next, Next::Measure(Measure { load, .. }) if load < 86.0),
         "{next:?}"
     );
 }
@@ -698,7 +700,7 @@ fn warm_ups_and_stages_that_tell_nothing_are_paid_from_the_budget() {
             ..asked(&server, &objectives)
         };
         let done = search(&server, &objectives, &ask, seed);
-        assert_eq!(done.why, Why::Budget);
+        assert_eq!(done.why, SearchEnd::Budget);
         assert!((4_000..=5_000).contains(&done.asked), "{}", done.asked);
     }
     let silent = Stage {
@@ -714,9 +716,11 @@ fn warm_ups_and_stages_that_tell_nothing_are_paid_from_the_budget() {
     };
     let stages = [silent];
     let left = |budget| ask(budget).next(&stages);
-    assert_eq!(left(Budget::Requests(5_000)), Next::Stop(Why::Budget));
-    assert_eq!(left(Budget::Seconds(101.0)), Next::Stop(Why::Budget));
-    assert!(matches!(left(Budget::Seconds(1000.0)), Next::Measure { load, .. } if load > 1.0));
+    assert_eq!(left(Budget::Requests(5_000)), Next::Stop(SearchEnd::Budget));
+    assert_eq!(left(Budget::Seconds(101.0)), Next::Stop(SearchEnd::Budget));
+    assert!(
+        matches!(left(Budget::Seconds(1000.0)), Next::Measure(Measure { load, .. }) if load > 1.0)
+    );
 }
 
 /// How many searches of each kind: `SEEDS`, or 200.
@@ -757,7 +761,7 @@ fn capacity_searches_cover_the_truth() {
         for seed in 0..many {
             let done = search(&server, &objectives, &ask, u64::from(seed));
             requests += done.asked / u64::from(many);
-            precise += u32::from(done.why == Why::Precise);
+            precise += u32::from(done.why == SearchEnd::Precise);
             let Some(load) = told_by(&ask, &done.stages) else {
                 continue;
             };
@@ -878,7 +882,7 @@ proptest::proptest! {
             told_stage(if whole { load.ceil() } else { load }, value, effective, requests)
         });
         let stages: Vec<Stage> = stages.collect();
-        if let Next::Measure { load, requests, .. } = ask.next(&stages) {
+        if let Next::Measure(Measure { load, requests, .. }) = ask.next(&stages) {
             proptest::prop_assert!(load.is_finite() && load > 0.0 && requests > 0);
             proptest::prop_assert!(!whole || (load.fract() == 0.0 && load >= 1.0), "{load}");
         }

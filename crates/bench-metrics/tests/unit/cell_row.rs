@@ -62,7 +62,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn whatever_the_instants_are_a_row_has_them_again(instants in instants()) {
-        let row = Row::of(instants);
+        let row = Row::new(instants, Traits::default());
         prop_assert_eq!(row.started(), started(&instants));
         prop_assert_eq!(row.instants(), instants);
     }

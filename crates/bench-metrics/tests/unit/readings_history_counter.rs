@@ -31,7 +31,7 @@ fn a_window_between_readings_gets_its_share() {
     // 10 per second from 0 s to 10 s, read at 0, 4 and 10 s
     let points = points(&[(0, 0.0), (4 * S, 40.0), (10 * S, 100.0)]);
     let got = increase(&points, &window(2 * S, 7 * S)).unwrap();
-    assert!(close(got.amount, 50.0) && close(got.rate(), 10.0));
+    assert!(close(got.amount, 50.0) && close(got.rate, 10.0));
     assert_eq!((got.n, got.covered), (1, Nanos::from_secs(5)));
     assert!(close(got.over(&window(2 * S, 7 * S)).unwrap(), 50.0));
 }
@@ -43,7 +43,7 @@ fn several_windows_are_one_after_the_other() {
     let [b] = window(10 * S, 15 * S);
     let got = increase(&points, &[a, b]).unwrap();
     // 10 a second for 5 s, 30 a second for 5 s
-    assert!(close(got.amount, 200.0) && close(got.rate(), 20.0));
+    assert!(close(got.amount, 200.0) && close(got.rate, 20.0));
     assert!(close(got.over(&[a, b]).unwrap(), 200.0));
     assert_eq!(increase(&points, &[]), None);
 }
@@ -69,7 +69,7 @@ fn a_window_that_is_mostly_unread_is_not_scaled() {
     let points = points(&[(0, 0.0), (S, 10.0)]);
     let wide = &window(0, 10 * S);
     let got = increase(&points, wide).unwrap();
-    assert!(close(got.rate(), 10.0));
+    assert!(close(got.rate, 10.0));
     assert!(got.over(wide).unwrap_err().contains("10 %"));
     assert_eq!(increase(&points, &window(2 * S, 3 * S)), None);
     assert_eq!(increase(&points[..1], &window(0, S)), None);
@@ -100,7 +100,7 @@ fn a_mean_lies_between_the_bounds_also_when_the_last_part_is_short() {
     ]);
     let got = increase(&points, &window(0, 3 * S)).unwrap();
     assert!(
-        got.rates.0 <= got.rate() && got.rate() <= got.rates.1,
+        got.rates.0 <= got.rate && got.rate <= got.rates.1,
         "{got:?}"
     );
     assert!(close(got.rates.1, 1.1), "{got:?}");
@@ -112,7 +112,7 @@ fn instances_that_were_read_for_different_times_each_have_their_own_rate() {
     let short = increase(&points(&[(S, 0.0), (10 * S, 90.0)]), &window(0, 10 * S)).unwrap();
     let both = long.plus(short);
     assert!(
-        close(both.rate(), 20.0) && close(both.amount, 190.0),
+        close(both.rate, 20.0) && close(both.amount, 190.0),
         "{both:?}"
     );
     assert!(close(both.over(&window(0, 10 * S)).unwrap(), 200.0));
@@ -137,8 +137,8 @@ proptest! {
         let amount = |from, to| increase(&points, &window(from, to)).map_or(0.0, |i| i.amount);
         prop_assert!(close(whole.amount, value));
         prop_assert!(close(amount(0, middle) + amount(middle, at), whole.amount));
-        prop_assert!(whole.rates.0 <= whole.rate() * (1.0 + 1e-9));
-        prop_assert!(whole.rate() <= whole.rates.1 * (1.0 + 1e-9));
+        prop_assert!(whole.rates.0 <= whole.rate * (1.0 + 1e-9));
+        prop_assert!(whole.rate <= whole.rates.1 * (1.0 + 1e-9));
         prop_assert_eq!(whole.covered, Nanos::new(at));
     }
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bench_schema::{Benchmark, CellRecord, Factor, Metric, RunRecord};
 use charming::element::NameLocation;
 
-use super::load::{labelled, rate, rates_table};
+use super::load::{counts_tokens, output, rates_table};
 use super::{levels, quantile_ms};
 use crate::figure::{Figure, Plot, category_axis, value_axis};
 use crate::number::{ends, short};
@@ -87,12 +87,15 @@ fn compared(a: &Factor, b: &Factor) -> Ordering {
 }
 
 fn figure(cell: &CellRecord) -> Option<f64> {
-    Some(rate(cell, true).or_else(|| rate(cell, false))?.0)
+    Some(output(cell)?.0)
 }
 
 fn unit(run: &RunRecord) -> &'static str {
-    let counted = run.cells.iter().any(|cell| rate(cell, true).is_some());
-    if counted { "tokens/s" } else { "requests/s" }
+    if counts_tokens(run) {
+        "tokens/s"
+    } else {
+        "requests/s"
+    }
 }
 
 /// Output by combination, as a heat map.
@@ -146,13 +149,11 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
             .collect();
         own.sort_by_key(|(x, _)| *x);
         let points: Vec<(f64, f64)> = own.iter().map(|(_, point)| *point).collect();
-        let labels = own
-            .iter()
-            .filter_map(|(x, point)| Some(labelled(*point, &crossed.columns.get(*x)?.to_string())));
+        let labels = own.iter();
+        let labels = labels.filter_map(|(x, point)| Some((*point, crossed.columns.get(*x)?)));
         plot = plot
             .line(name, &format!("@{}", row % COLOURS), &points)
-            .with("data", labels.collect())
-            .with("labelLayout", serde_json::json!({"hideOverlap": true}));
+            .label_points(labels);
     }
     // no other combination has both higher output and a lower P95
     let mut front: Vec<(f64, f64)> = (all.iter().copied())

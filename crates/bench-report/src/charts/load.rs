@@ -7,7 +7,7 @@ use super::{
     apart, at_levels, labels, level_words, levels, limits, quantile_ms, span_words, times,
 };
 use crate::figure::{Bounded, Figure, Plot, category_axis, value_axis};
-use crate::number::{ends, rounded, short};
+use crate::number::{ends, short};
 use crate::table::{Sheet, Table};
 use crate::tables;
 
@@ -15,7 +15,7 @@ use crate::tables;
 /// where no tokens are known.
 pub(super) fn throughput(run: &RunRecord, tokens: bool) -> Option<Figure> {
     let (cells, at, name) = levels(run)?;
-    let counted = cells.iter().any(|cell| rate(cell, true).is_some());
+    let counted = counts_tokens(run);
     let (id, what, unit, axis) = match (tokens, counted) {
         (true, true) => ("throughput", "Output", "tokens/s", "output (tokens/s)"),
         (true, false) => return None,
@@ -102,6 +102,15 @@ pub(crate) fn rate(cell: &CellRecord, tokens: bool) -> Option<Bounded> {
         (rates.requests_per_s, rates.requests_per_s_interval)
     };
     Some((value, interval.map(|i| (i.low, i.high))))
+}
+
+/// In tokens where they are known, else in requests.
+pub(super) fn output(cell: &CellRecord) -> Option<Bounded> {
+    rate(cell, true).or_else(|| rate(cell, false))
+}
+
+pub(super) fn counts_tokens(run: &RunRecord) -> bool {
+    run.cells.iter().any(|cell| rate(cell, true).is_some())
 }
 
 /// What the first level promises, as far as the chart reaches.
@@ -214,11 +223,7 @@ fn change(before: Bounded, after: Bounded) -> String {
 /// Latency against throughput: each point a level of load.
 pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     let (cells, at, name) = levels(run)?;
-    let rate = |cell: &CellRecord| rate(cell, true).or_else(|| rate(cell, false));
-    let counted = cells.iter().filter_map(|cell| cell.headline_rates());
-    let tokens = counted
-        .into_iter()
-        .any(|rates| rates.output_tokens_per_s.is_some());
+    let tokens = counts_tokens(run);
     let unit = if tokens {
         "output (tokens/s)"
     } else {
@@ -227,18 +232,17 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     let mut plot = Plot::new(value_axis(unit), value_axis("E2E (ms)")).point_at_items();
     for (series, q, color) in [("E2E p95", 0.95, "@1"), ("E2E p50", 0.5, "@0")] {
         let seen = cells.iter().zip(&at).filter_map(|(cell, level)| {
-            Some((rate(cell)?.0, quantile_ms(cell, Metric::E2e, q)?.0, *level))
+            Some((
+                output(cell)?.0,
+                quantile_ms(cell, Metric::E2e, q)?.0,
+                *level,
+            ))
         });
         let seen: Vec<(f64, f64, f64)> = seen.collect();
         let points: Vec<(f64, f64)> = seen.iter().map(|p| (p.0, p.1)).collect();
         plot = plot.line(series, color, &points);
         if q > 0.9 {
-            let points = seen
-                .iter()
-                .map(|(x, y, level)| labelled((*x, *y), &level.to_string()));
-            plot = plot
-                .with("data", points.collect())
-                .with("labelLayout", json!({"hideOverlap": true}));
+            plot = plot.label_points(seen.iter().map(|p| ((p.0, p.1), p.2)));
         }
     }
     plot = plot.limits(limits(run, Metric::E2e));
@@ -246,8 +250,11 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     let p95 = |cell| quantile_ms(cell, Metric::E2e, 0.95);
     let what = if tokens { "output" } else { "request rate" };
     let span = span_words(&name, *at.first()?, *at.last()?);
-    let title =
-        traded(what, (rate(first)?, rate(last)?), (p95(first)?, p95(last)?)) + &format!(", {span}");
+    let title = traded(
+        what,
+        (output(first)?, output(last)?),
+        (p95(first)?, p95(last)?),
+    ) + &format!(", {span}");
     let note = format!("Each point is one load level, labelled with its {name}.");
     let figure = Figure::new("tradeoff", title, plot).note(note);
     Some(figure.table(tables::sweep(run)))
@@ -270,11 +277,6 @@ fn traded(what: &str, rates: (Bounded, Bounded), p95: (Bounded, Bounded)) -> Str
     } else {
         format!("{gained} the {what} {at}")
     }
-}
-
-pub(crate) fn labelled((x, y): (f64, f64), words: &str) -> serde_json::Value {
-    let label = json!({"show": true, "formatter": words, "position": "top", "fontSize": 10, "color": "@soft"});
-    json!({"value": [rounded(x), rounded(y)], "label": label})
 }
 
 /// Configurations beside each other, where cells are more than levels of one load.

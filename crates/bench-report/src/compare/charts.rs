@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Point, Study, tables};
 use crate::ReportError;
-use crate::charts::load::{labelled, rate};
+use crate::charts::load::rate;
 use crate::charts::shapes::{self, ENOUGH, Named, OVER_TIME, VIOLINS};
 use crate::charts::{Section, capital, phases, quantile_ms};
 use crate::figure::{
@@ -293,16 +293,16 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
             .iter()
             .filter_map(|cell| Some((place(cell)?, cell)));
         let seen: Vec<_> = cells.collect();
-        let data = seen.iter().map(|(at, cell)| {
-            let level = load_level(&cell.load)
-                .0
-                .map_or_else(String::new, |level| level.to_string());
-            labelled(*at, if run.cells.len() > 1 { &level } else { "" })
+        let labels = seen.iter().map(|(at, cell)| {
+            let level = load_level(&cell.load).0.filter(|_| run.cells.len() > 1);
+            (
+                *at,
+                level.map_or_else(String::new, |level| level.to_string()),
+            )
         });
         plot = plot
             .line(&point.name, &format!("@{i}"), &[])
-            .with("data", data.collect())
-            .with("labelLayout", json!({"hideOverlap": true}));
+            .label_points(labels);
         all.extend(
             seen.into_iter()
                 .map(|(at, cell)| (point.name.as_str(), at, cell)),

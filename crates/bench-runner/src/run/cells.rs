@@ -204,14 +204,10 @@ impl Run<'_> {
                 load.concurrency = vec![Concurrency::from(1)];
                 (None, None)
             }
-            NextStage::Measure {
-                load: level,
-                requests,
-                warmup,
-                seconds,
-            } => {
-                load.requests = Some(requests);
-                load.duration = seconds.map(Nanos::from_secs_f64);
+            NextStage::Measure(next) => {
+                let (level, warmup) = (next.load, next.warmup);
+                load.requests = Some(next.requests);
+                load.duration = next.seconds.map(Nanos::from_secs_f64);
                 let warmup = if search.closed {
                     let level = level.round().clamp(1.0, f64::from(u32::MAX)) as u32;
                     load.concurrency = vec![Concurrency::from(level)];

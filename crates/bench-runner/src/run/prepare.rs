@@ -223,8 +223,7 @@ impl<'a> Run<'a> {
         if let (Some(server), Some(told)) =
             (&config.prometheus, &self.settings.credentials.prometheus)
         {
-            fetcher = (fetcher.authorized(&server.url, told))
-                .map_err(|error| RunError::Client(error.to_string()))?;
+            fetcher = fetcher.authorized(&server.url, told)?;
         }
         let _for_the_probe = fetcher.take_cpu();
         Ok(Arc::new(Pages { fetcher }))

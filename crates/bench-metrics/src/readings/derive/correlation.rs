@@ -2,7 +2,7 @@
 
 use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window, is_counter};
 
-use super::Derived;
+use super::{Derived, increase, level};
 use crate::num::mean;
 
 /// Name of the figure, source, series.
@@ -49,7 +49,7 @@ pub(super) fn derive(d: &mut Derived<'_>) {
             .collect();
         if pairs.len() >= FEWEST {
             let name = format!("correlation_{name}_latency");
-            d.put_some(&name, rank_correlation(&pairs), Unit::Ratio);
+            d.put(&name, rank_correlation(&pairs), Unit::Ratio);
         }
     }
 }
@@ -79,13 +79,11 @@ fn in_slice(d: &Derived<'_>, source: ReadingSource, series: &str, slice: Window)
         .history
         .instances(source, series)
         .filter_map(|instance| {
-            let (history, slice) = (d.history, [slice]);
+            let points = d.history.points(source, instance, series);
             if is_counter(series) {
-                let gained = history.increase(source, instance, series, &slice);
-                return gained.map(|gained| gained.rate());
+                return Some(increase(points, &[slice])?.rate);
             }
-            let level = history.level(source, instance, series, &slice);
-            level.map(|level| level.mean)
+            Some(level(points, &[slice])?.mean)
         })
         .collect();
     mean(&values)

@@ -64,7 +64,7 @@ fn phases(d: &mut Derived<'_>) {
     ] {
         if d.get(name).is_none() {
             let mean = ratio(gained(d, counter), requests);
-            d.put_some(name, mean.map(|s| s * NS), Unit::Ns);
+            d.put(name, mean.map(|s| s * NS), Unit::Ns);
         }
     }
 }
@@ -100,7 +100,7 @@ fn load(d: &mut Derived<'_>) {
         d.put(&format!("{name}_peak"), peak, unit);
     }
     let preemptions = gained(d, "preemptions_total");
-    d.put_some("preemptions", preemptions, Unit::Count);
+    d.put("preemptions", preemptions, Unit::Count);
 }
 
 fn caches(d: &mut Derived<'_>) {
@@ -110,7 +110,7 @@ fn caches(d: &mut Derived<'_>) {
     );
     // SGLang counts cached tokens against all prompt tokens.
     let rate = ratio(hits, queries.or_else(|| gained(d, "prompt_tokens_total")));
-    d.put_some(
+    d.put(
         "prefix_cache_hit_rate",
         rate.map(|r| r.min(1.0)),
         Unit::Ratio,
@@ -118,13 +118,13 @@ fn caches(d: &mut Derived<'_>) {
     if rate.is_none() {
         let shown = d.levels(SOURCE, "prefix_cache_hit_share");
         let shown: Vec<f64> = shown.iter().map(|level| level.mean).collect();
-        d.put_some("prefix_cache_hit_rate", mean(&shown), Unit::Ratio);
+        d.put("prefix_cache_hit_rate", mean(&shown), Unit::Ratio);
     }
     let accepted = ratio(
         gained(d, "accepted_draft_tokens_total"),
         gained(d, "draft_tokens_total"),
     );
-    d.put_some("draft_acceptance_rate", accepted, Unit::Ratio);
+    d.put("draft_acceptance_rate", accepted, Unit::Ratio);
 }
 
 fn tokens(d: &mut Derived<'_>) {
@@ -133,11 +133,11 @@ fn tokens(d: &mut Derived<'_>) {
         ("prompt_tokens_total", "server_input_tokens_per_s"),
     ] {
         let rate = ratio(gained(d, counter), Some(d.seconds()));
-        d.put_some(name, rate, Unit::TokensPerS);
+        d.put(name, rate, Unit::TokensPerS);
     }
     let counted = gained(d, "generation_tokens_total");
     let over = ratio(counted, d.work.output_tokens);
-    d.put_some("server_output_tokens_over_client", over, Unit::Ratio);
+    d.put("server_output_tokens_over_client", over, Unit::Ratio);
 }
 
 /// Where the server's mean is far from the client's, one of them measures something else: the network, a proxy, a queue.
@@ -152,11 +152,11 @@ fn beside_the_client(d: &mut Derived<'_>) {
         ("server_e2e_mean", d.work.e2e_mean, "server_e2e_over_client"),
     ] {
         let over = ratio(d.get(server), client);
-        d.put_some(name, over, Unit::Ratio);
+        d.put(name, over, Unit::Ratio);
     }
     let share = ratio(
         d.get("server_queue_mean"),
         d.get("server_e2e_mean").or(d.work.e2e_mean),
     );
-    d.put_some("server_queue_share", share, Unit::Ratio);
+    d.put("server_queue_share", share, Unit::Ratio);
 }

@@ -11,9 +11,8 @@ impl History {
     /// in the readings.
     pub fn resources(&self, windows: &[Window]) -> Vec<ResourceSummary> {
         let shown = self.all().filter(|(series, _)| shown(series));
-        shown
-            .filter_map(|(series, points)| summary(series, points, windows))
-            .collect()
+        let summaries = shown.filter_map(|(series, points)| summary(series, points, windows));
+        summaries.collect()
     }
 }
 
@@ -34,7 +33,7 @@ fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<Re
             series,
             unit,
             n: gained.n,
-            mean: gained.rate() * factor,
+            mean: gained.rate * factor,
             min: gained.rates.0 * factor,
             peak: gained.rates.1 * factor,
             increase: Some(gained.amount),
