@@ -205,7 +205,21 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder]) 
         };
         shards.iter().filter(|shard| !is_idle(shard)).count()
     };
-    let apart = spans.overlaps(sends).into_iter();
+    // then its figures are only of the time in which all that was asked for was in flight, which takes all shards
+    let is_full = |cell: &str| {
+        let cell = run.cell(cell);
+        cell.is_some_and(|cell| {
+            let is_closed = matches!(
+                cell.load,
+                Load::Closed {
+                    think_time: None,
+                    ..
+                }
+            );
+            is_closed && cell.windows.steady.is_some()
+        })
+    };
+    let apart = spans.overlaps(sends, is_full).into_iter();
     // stages of a search are short on purpose: that their last requests end apart is no wonder
     let is_search = run.analysis.capacity.is_some();
     let least = if is_search {

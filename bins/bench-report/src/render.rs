@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Render) -> Result<Done, CommandError> {
             }
             Output::Table => bench_report::terminal::render(&run.record, Some(&run.path)),
             Output::Markdown => bench_report::markdown::render(&run.record, &[]),
-            Output::Json => serde_json::to_string(&run.record).unwrap_or_default() + "\n",
+            Output::Json => run.record.to_json().unwrap_or_default(),
         };
         done.notes.extend(run.notes);
     }

@@ -36,6 +36,24 @@ fn a_link_is_the_program_of_its_name_and_so_is_the_first_argument() {
 }
 
 #[test]
+fn help_has_colours_where_the_environment_asks_for_them() {
+    for program in ["latency", "report", "engine"] {
+        let coloured = |variables: &[(&str, &str)]| {
+            let mut help = Command::new(FILE);
+            help.args([program, "--help"])
+                .env_remove("NO_COLOR")
+                .env_remove("CLICOLOR_FORCE")
+                .envs(variables.iter().copied());
+            help.output().unwrap().stdout.contains(&0x1b)
+        };
+        assert!(coloured(&[("CLICOLOR_FORCE", "1")]), "{program}");
+        assert!(!coloured(&[]), "{program}: this is no terminal");
+        let both = [("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")];
+        assert!(!coloured(&both), "{program}");
+    }
+}
+
+#[test]
 fn another_name_is_refused() {
     for arguments in [&[][..], &["dance"], &["--help"], &["bench-latency"]] {
         let (code, out, error) = said(Path::new(FILE), arguments);

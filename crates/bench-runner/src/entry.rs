@@ -281,18 +281,24 @@ fn failed(error: &RunError, secrets: &Secrets) -> ExitCode {
 
 /// Help and version are results; everything else clap has to say is an error with code 2.
 fn usage(asked: &clap::Error) -> ExitCode {
-    let text = asked.render().to_string();
     if asked.use_stderr() {
-        Secrets::default().note(text.trim_end());
-        ExitCode::from(USAGE)
-    } else {
-        print(&text)
+        Secrets::default().note(asked.render().to_string().trim_end());
+        return ExitCode::from(USAGE);
+    }
+    // in colours, where the terminal, `NO_COLOR` and `CLICOLOR_FORCE` let it
+    match asked.print() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        written => printed(written),
     }
 }
 
-/// A result to stdout: a run whose result reaches nobody has failed.
 fn print(text: &str) -> ExitCode {
-    match bench_schema::print_result(text) {
+    printed(bench_schema::print_result(text))
+}
+
+/// A result to stdout: a run whose result reaches nobody has failed.
+fn printed(written: io::Result<()>) -> ExitCode {
+    match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             Secrets::default().note(&format!("error: cannot write to standard output: {error}"));
@@ -339,7 +345,7 @@ fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Pat
         Stdout::Table if settings.output.verbose => (program.reports.tables)(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),
-        Stdout::Json => serde_json::to_string_pretty(record).unwrap_or_default() + "\n",
+        Stdout::Json => record.to_json().unwrap_or_default(),
     }
 }
 

@@ -361,8 +361,47 @@ impl Clocks {
     }
 }
 
-/// First and last instant, by repeat and shard.
-type ByShard = BTreeMap<(u32, usize), (Stamp, Stamp)>;
+/// When one shard measured one repeat of a cell, on the merged clock.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// Its first request was sent.
+    from: Stamp,
+    /// Its last request was sent.
+    sent: Stamp,
+    /// Its last request ended.
+    to: Stamp,
+    requests: i64,
+}
+
+impl Span {
+    fn of(record: &RequestRecord) -> Self {
+        let sent = record.wire.sent.unwrap_or(record.due);
+        Self {
+            from: sent,
+            sent,
+            to: record.last_instant(),
+            requests: 1,
+        }
+    }
+
+    fn and(self, more: Self) -> Self {
+        Self {
+            from: self.from.min(more.from),
+            sent: self.sent.max(more.sent),
+            to: self.to.max(more.to),
+            requests: self.requests + more.requests,
+        }
+    }
+
+    /// How long it may be silent at either end although it is part of the load: twice the mean time between its requests.
+    fn slack(&self) -> Nanos {
+        let gaps = (self.requests - 1).max(1);
+        Nanos::new((self.sent - self.from).get() / gaps * 2)
+    }
+}
+
+/// Of each repeat and shard.
+type ByShard = BTreeMap<(u32, usize), Span>;
 
 /// When each shard measured each cell, on the merged clock.
 #[derive(Debug, Default)]
@@ -375,62 +414,64 @@ impl Spans {
         if record.phase != Phase::Measure {
             return;
         }
-        let (from, to) = (
-            record.wire.sent.unwrap_or(record.due),
-            record.last_instant(),
-        );
         if !self.cells.contains_key(&record.cell) {
             self.cells.insert(record.cell.clone(), BTreeMap::new());
         }
         if let Some(spans) = self.cells.get_mut(&record.cell) {
-            let span = spans.entry((record.repeat, shard)).or_insert((from, to));
-            *span = (span.0.min(from), span.1.max(to));
+            let own = Span::of(record);
+            let span = spans.entry((record.repeat, shard));
+            span.and_modify(|span| *span = span.and(own)).or_insert(own);
         }
     }
 
     /// First and last instant of each cell, over all shards and repeats, and the shortest time that a shard measured a repeat of it.
     pub(super) fn times(&self) -> impl Iterator<Item = (&str, Stamp, Stamp, Nanos)> {
         self.cells.iter().filter_map(|(cell, spans)| {
-            let from = spans.values().map(|span| span.0).min()?;
-            let to = spans.values().map(|span| span.1).max()?;
-            let shortest = spans.values().map(|span| span.1 - span.0).min()?;
+            let from = spans.values().map(|span| span.from).min()?;
+            let to = spans.values().map(|span| span.to).max()?;
+            let shortest = spans.values().map(|span| span.to - span.from).min()?;
             Some((cell.as_str(), from, to, shortest))
         })
     }
 
-    /// Of each cell the worst repeat's share of time in which all shards measured, `shards` of them; 0 where one of them did not.
-    pub(super) fn overlaps(&self, shards: impl Fn(&str) -> usize) -> Vec<(String, f64)> {
+    /// Of each cell the worst repeat's share of time in which all shards measured, as many of them as `shards` says; 0 where one of them did not. `is_full` says
+    /// whether the figures of a cell are only of the time in which all slots of all shards were busy: then all of it is shared.
+    pub(super) fn overlaps(
+        &self,
+        shards: impl Fn(&str) -> usize,
+        is_full: impl Fn(&str) -> bool,
+    ) -> Vec<(String, f64)> {
         self.cells
             .iter()
             .map(|(cell, spans)| {
-                let mut repeats: BTreeMap<u32, Vec<(Stamp, Stamp)>> = BTreeMap::new();
+                let mut repeats: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
                 for (&(repeat, _), &span) in spans {
                     repeats.entry(repeat).or_default().push(span);
                 }
-                let worst = repeats
-                    .values()
-                    .map(|spans| overlap(spans, shards(cell)))
-                    .reduce(f64::min);
-                (cell.clone(), worst.unwrap_or(0.0))
+                let (all, is_full) = (shards(cell), is_full(cell));
+                let worst = repeats.values().map(|spans| match spans.len() < all {
+                    true => 0.0,
+                    false if is_full => 1.0,
+                    false => overlap(spans),
+                });
+                (cell.clone(), worst.reduce(f64::min).unwrap_or(0.0))
             })
             .collect()
     }
 }
 
-/// The time that all share over the longest of them.
-fn overlap(spans: &[(Stamp, Stamp)], shards: usize) -> f64 {
-    if spans.len() < shards {
-        return 0.0;
-    }
-    let from = spans.iter().map(|span| span.0).max();
-    let to = spans.iter().map(|span| span.1).min();
-    let longest = spans.iter().map(|span| span.1 - span.0).max();
-    match (from, to, longest) {
-        (Some(from), Some(to), Some(longest)) if longest > Nanos::ZERO => {
-            (to - from).or_zero().as_f64() / longest.as_f64()
-        }
-        _ => 1.0,
-    }
+/// The share of a load's time, from its first request to its last answer, in which all shards were part of it. A shard that still waits for an answer when the last
+/// request of all is sent was part of it to the end: the slots of one process do not end at one instant either.
+fn overlap(spans: &[Span]) -> f64 {
+    let all = spans.iter().copied().reduce(Span::and);
+    let Some(all) = all.filter(|all| all.to > all.from) else {
+        return 1.0;
+    };
+    let from = spans.iter().map(|span| span.from - span.slack()).max();
+    let left = spans.iter().map(|span| span.to + span.slack()).min();
+    let from = from.unwrap_or(all.from).max(all.from);
+    let to = left.filter(|left| *left < all.sent).unwrap_or(all.to);
+    (to - from).or_zero().as_f64() / (all.to - all.from).as_f64()
 }
 
 #[cfg(test)]
