@@ -128,7 +128,10 @@ var BENCH = (function () {
           if (leaning(axis, width)) {
             axis.axisLabel.rotate = lean(axis, width).angle;
             axis.axisLabel.width = lean(axis, width).room;
-            axis.axisLabel.formatter = function (name) { return cut(String(name), Math.floor(lean(axis, width).room / (narrow ? 5.9 : 6.5))); };
+            axis.axisLabel.formatter = function (name) {
+              var room = lean(axis, width).room, letter = narrow ? 5.9 : 6.5;
+              return String(name).length <= room / letter ? name : cut(String(name), Math.floor(room / (1.2 * letter)));
+            };
             list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width)); });
           } else {
             axis.axisLabel.width = narrow ? 80 : 150;
