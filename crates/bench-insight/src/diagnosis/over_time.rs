@@ -18,7 +18,7 @@ const FEWEST: usize = 40;
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
-    if let Some(cold) = slow_start(&points).filter(|cold| !is_burst(look, cold)) {
+    if let Some(cold) = slow_start(&points).filter(|cold| !is_burst(look, 0.0, cold.last)) {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
@@ -38,6 +38,10 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let total: usize = found.iter().map(|l| l.n).sum();
     let rest = found.get(1..)?;
     let calm = mean(rest.iter().map(|l| l.mean))?;
+    let slowest = found.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
+    if is_burst(look, slowest.from, slowest.to) {
+        return None;
+    }
     // The drain at the end, when fewer compete, is no change of the server.
     let drains = last.n * 10 < total || last.from >= draining(look);
     if last.mean < first.mean && drains && found.len() == 2 {
@@ -194,6 +198,8 @@ fn of_the_server(look: &Look<'_>) -> bool {
 /// The first requests, where all of them are slower than nearly all others.
 struct SlowStart {
     n: usize,
+    /// When the last of them was sent, and the first that is quick.
+    last: f64,
     to: f64,
     before: f64,
     after: f64,
@@ -224,6 +230,7 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
     let all: f64 = points.iter().map(|p| p.1).sum();
     Some(SlowStart {
         n,
+        last: points.get(n - 1)?.0,
         to: points.get(n)?.0,
         before,
         after: usual,
@@ -231,15 +238,20 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
     })
 }
 
-/// Whether far more requests than usual came in the time of a slow start: then they compete with each other.
-fn is_burst(look: &Look<'_>, start: &SlowStart) -> bool {
+/// Whether far more requests than usual came in a stretch of an open loop: then they compete with each other.
+fn is_burst(look: &Look<'_>, from: f64, to: f64) -> bool {
     const MORE: f64 = 1.5;
     const ERRORS: f64 = 2.0;
     const FEWEST: f64 = 6.0;
-    let at = |i: usize| look.seen.get(i).map_or(0.0, |seen| seen.from);
-    let (from, last) = (at(0), at(look.seen.len() - 1));
-    let came = start.n as f64 - 1.0;
-    let usual = look.seen.len() as f64 * (at(start.n - 1) - from) / (last - from);
+    let due = || look.seen.iter().map(|seen| seen.from);
+    let (first, last) = (
+        due().fold(f64::INFINITY, f64::min),
+        due().fold(0.0, f64::max),
+    );
+    let from = from.max(first);
+    // the first of them begins the stretch
+    let came = due().filter(|at| (from..=to).contains(at)).count() as f64 - 1.0;
+    let usual = look.seen.len() as f64 * (to - from) / (last - first);
     look.is_open() && came >= FEWEST.max(MORE * usual) && came - usual >= ERRORS * usual.sqrt()
 }
 

@@ -30,7 +30,10 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
         if (entry.few_samples && q > 0.5) || is_chance(cell, metric, entry) {
             return None;
         }
+        // Where half of the tokens come together, the median gap is next to nothing: then what counts is how long a token takes.
+        let gap = Some(cell.headline(metric)?.mean).filter(|_| metric == Metric::Itl);
         let scale = view::positive(entry.value).or(entry.at_most)?;
+        let scale = scale.max(gap.unwrap_or(0.0));
         // The columns of a short result are p50 and p95 of TTFT, ITL and E2E.
         let aside = q > 0.95 || metric == Metric::Tpot;
         let name = format!(

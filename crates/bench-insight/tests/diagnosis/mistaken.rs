@@ -379,3 +379,48 @@ fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequen
     assert_eq!(causes(&all)[0], Cause::Overload, "{all:?}");
     assert!(all[0].consequences.contains(&Cause::Failing), "{all:?}");
 }
+
+#[test]
+fn with_a_full_gpu_no_more_at_once_are_advised() {
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Closed(16), equal, server)];
+    let (mut run, samples) = run(&cells, true, 2);
+    let mut advised = |gpu: f64| {
+        let derived = &mut run.cells[0].hardware.as_mut().unwrap().derived;
+        let value = Quantity {
+            value: gpu,
+            unit: Unit::Ratio,
+            interval: None,
+        };
+        derived.insert("gpu_utilisation_mean".to_owned(), value);
+        let found = findings(&run, &samples);
+        let queue = found.iter().find(|f| f.cause() == Some(Cause::Queueing));
+        let advice = &queue.unwrap().advice;
+        advice.iter().any(|a| a.action == Action::RunMoreAtOnce)
+    };
+    assert!(advised(0.7) && !advised(0.99));
+}
+
+#[test]
+fn a_stop_of_all_beside_preemptions_is_the_full_cache() {
+    let server = Server {
+        freezes: vec![(9_000.0, 700.0), (20_300.0, 700.0)],
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Closed(6), equal, server)];
+    let (mut run, samples) = run(&cells, true, 2);
+    assert_eq!(found(&run, &samples), [Cause::Frozen]);
+    told(
+        &mut run,
+        0.0,
+        0.05,
+        &[("kv_cache_peak", 0.99), ("preemptions", 12.0)],
+    );
+    run.cells[0].phases = None;
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::MemoryPressure]);
+    assert_eq!(all[0].consequences, [Cause::Frozen]);
+}
