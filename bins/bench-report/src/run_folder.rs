@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use bench_frames::run_dirs;
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading, RequestRecord, RunRecord,
-    SchemaError, Stamp, TrustVerdict, counted, read_file,
+    BEGIN_FILE, CELLS_FILE, CellProgress, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading,
+    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, counted, read_file,
 };
 use clap::Args;
 
@@ -244,15 +244,43 @@ impl RunFolder {
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
     pub(crate) fn recover(&mut self) -> Result<(), CommandError> {
+        let begun = self.begun_cells();
         let done = self.cells_again(None)?;
         let run = &mut self.record;
         if !run.complete {
-            run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
+            run.incomplete_reason = Some(reason(run, &done, begun.as_deref()));
         }
         let told = journal::told(run, journal::FARED);
         conclude_run(run, done.evidence)?;
         run.trust.add(told);
         Ok(())
+    }
+
+    /// The cells that had begun, where that is known; what is known of them beside their records is taken over.
+    fn begun_cells(&mut self) -> Option<Vec<CellProgress>> {
+        let path = self.path.join(CELLS_FILE);
+        if self.record.complete || !path.exists() {
+            return None;
+        }
+        let read = read_file(&path, MOST_RUN_BYTES).map_err(|error| error.to_string());
+        let read = read.and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
+        let begun: Vec<CellProgress> = match read {
+            Ok(begun) => begun,
+            Err(error) => {
+                let path = path.display();
+                self.notes.push(format!(
+                    "{path} is damaged ({error}); it is not known which cells had started"
+                ));
+                return None;
+            }
+        };
+        for known in &begun {
+            let cells = self.record.cells.iter_mut();
+            for cell in cells.filter(|cell| cell.id == known.cell) {
+                cell.ended_early = cell.ended_early.take().or(known.ended_early.clone());
+            }
+        }
+        Some(begun)
     }
 
     /// Makes every cell again from the records that are whole, whose extents may be known already.
@@ -406,7 +434,8 @@ fn is_blank(cell: &CellRecord) -> bool {
     cell.counts.planned == 0 && cell.counts.warmup == 0 && cell.metrics.is_empty()
 }
 
-fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
+/// Why a run did not end, and how far it came: by the cells that had `begun`, where that is known.
+fn reason(run: &RunRecord, done: &Concluded, begun: Option<&[CellProgress]>) -> String {
     let why = run.incomplete_reason.as_deref().unwrap_or("it did not end");
     // of a merged run it says what each shard's records are
     if why.starts_with("shard ") {
@@ -417,13 +446,25 @@ fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
         .next()
         .unwrap_or(why)
         .trim_end_matches('.');
-    let missing = if empty.is_empty() {
-        String::new()
-    } else {
-        format!(", none of {}", empty.join(", "))
-    };
-    let records = counted(requests, "record");
-    format!("{why}; recovered from {records}{missing}")
+    let records = counted(done.requests, "record");
+    let told = format!("{why}; recovered from {records}");
+    let has_begun = |id: &&String| begun.is_none_or(|all| all.iter().any(|cell| cell.cell == **id));
+    let (missing, ahead): (Vec<_>, Vec<_>) = done.empty.iter().partition(has_begun);
+    let under_way = begun.and_then(|all| all.last().filter(|cell| cell.ended.is_none()));
+    let parts = [
+        (
+            ", none of ",
+            missing.into_iter().cloned().collect::<Vec<_>>(),
+        ),
+        (
+            "; it ended during ",
+            under_way.iter().map(|cell| cell.cell.clone()).collect(),
+        ),
+        ("; not started: ", ahead.into_iter().cloned().collect()),
+    ];
+    let parts = parts.iter().filter(|(_, cells)| !cells.is_empty());
+    let parts = parts.map(|(what, cells)| format!("{what}{}", cells.join(", ")));
+    told + &parts.collect::<String>()
 }
 
 /// A run, or every run of a folder of runs.

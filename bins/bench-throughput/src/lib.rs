@@ -91,6 +91,12 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
 fn open(settings: &Settings, rate_per_s: Option<f64>) -> Cell {
     let arrival = settings.load.arrival.clone();
     let kind = arrival.name();
+    let load = Load::Open {
+        rate_per_s,
+        arrival: arrival.clone(),
+        in_flight_cap: settings.load.in_flight_cap,
+    };
+    let cell = Cell::of(settings, load, DatasetSpec::Mixed);
     let (id, label) = match (rate_per_s, &arrival) {
         (Some(rate), _) => {
             // the mean of steps may have no end
@@ -100,7 +106,8 @@ fn open(settings: &Settings, rate_per_s: Option<f64>) -> Cell {
             } else {
                 exact
             };
-            (format!("r{rate}-{kind}"), format!("{rate} req/s {kind}"))
+            let label = format!("{rate} {} {kind}", cell.rate_unit());
+            (format!("r{rate}-{kind}"), label)
         }
         (None, ArrivalKind::Trace { speed }) if (speed - 1.0).abs() > f64::EPSILON => {
             (format!("{kind}-x{speed}"), format!("{kind} × {speed}"))
@@ -115,17 +122,12 @@ fn open(settings: &Settings, rate_per_s: Option<f64>) -> Cell {
     // a replay ends with its trace
     let replays = matches!(arrival, ArrivalKind::Trace { .. });
     let requests = (!replays).then(|| settings.requests_for(1));
-    let load = Load::Open {
-        rate_per_s,
-        arrival,
-        in_flight_cap: settings.load.in_flight_cap,
-    };
     Cell {
         id,
         label,
         factors,
         stop: settings.stop_rule(requests),
-        ..Cell::of(settings, load, DatasetSpec::Mixed)
+        ..cell
     }
 }
 

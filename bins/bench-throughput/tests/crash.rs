@@ -4,6 +4,7 @@
 //! on disk yet against a second. On a machine that also does other things the kernel may take longer, so that limit is off by default.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use crate::common::{Killed, Result, bench, endless, lines, quick, records, stored};
 use bench_engine::{EngineConfig, Server, clock};
 use bench_metrics::{CellContext, summarise_cell};
-use bench_schema::{JournalFile, Metric, Phase, RequestRecord};
+use bench_schema::{CELLS_FILE, CellProgress, JournalFile, Metric, Phase, RequestRecord};
 
 /// Requests in flight.
 const SLOTS: usize = 4;
@@ -81,6 +82,9 @@ fn one_crash(crash: u64) -> Result<After> {
         });
     }
     let kept = records(&run)?;
+    let begun: Vec<CellProgress> = serde_json::from_slice(&fs::read(run.join(CELLS_FILE))?)?;
+    let has_begun = |record: &RequestRecord| begun.iter().any(|cell| cell.cell == record.cell);
+    assert!(kept.iter().all(has_begun), "{begun:?}");
     no_holes(&kept)?;
     recovered(&run, &kept)?;
     let on_disk: BTreeSet<String> = kept.iter().map(name).collect();
@@ -166,11 +170,11 @@ fn a_run_that_is_going_on_is_neither_recovered_nor_measured_over() -> Result {
     let run = folder.path().join("run");
     let mut child = start(&server, &run)?;
     let journal = run.join(JournalFile::Requests.part_name(0));
-    while std::fs::metadata(&journal).map_or(0, |meta| meta.len()) == 0 {
+    while fs::metadata(&journal).map_or(0, |meta| meta.len()) == 0 {
         assert!(child.0.try_wait()?.is_none(), "it ended");
         std::thread::yield_now();
     }
-    let before = std::fs::read_to_string(run.join("run.json"))?;
+    let before = fs::read_to_string(run.join("run.json"))?;
     let refused = Command::new(bench_report()?)
         .arg("recover")
         .arg(&run)
@@ -183,7 +187,7 @@ fn a_run_that_is_going_on_is_neither_recovered_nor_measured_over() -> Result {
         .arg(&run)
         .output()?;
     assert!(!second.status.success());
-    assert_eq!(std::fs::read_to_string(run.join("run.json"))?, before);
+    assert_eq!(fs::read_to_string(run.join("run.json"))?, before);
     assert!(child.0.try_wait()?.is_none(), "the first run goes on");
     drop(child);
     let allowed = Command::new(bench_report()?)

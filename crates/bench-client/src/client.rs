@@ -4,8 +4,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bench_schema::{ClockKind, Exchange, FailureKind, GenerationRequest, Outcome, Stage};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 
 use crate::clock::KernelStamps;
 use crate::connect::Connector;
@@ -21,6 +24,9 @@ use crate::{ClientError, Clock, ConnectionPolicy, Endpoint, ReadBatching, Target
 /// How often a request is tried again because a reused connection turned out to be closed. The second try is on a new
 /// connection, which cannot be stale; the third covers a server that closes new ones at once.
 pub(crate) const REPLACEMENTS: u32 = 2;
+
+/// How long a connection that is opened beforehand is the only one that begins.
+const ALONE: Duration = Duration::from_millis(5);
 
 /// Sends requests and times their answers. One for each worker thread: it is neither `Send` nor `Sync`, and takes no locks.
 ///
@@ -164,31 +170,44 @@ impl Client {
         }
     }
 
-    /// Open the connections that [`ConnectionPolicy::Prewarm`] asks for, on every endpoint. Does nothing for other policies.
+    /// Open the connections that the next `requests` will need if they are all sent at once. Idle connections count. Does nothing where each
+    /// request opens its own.
     ///
-    /// # Errors
-    /// [`ClientError::Fetch`] where an endpoint cannot be reached.
-    pub async fn prewarm(&self) -> Result<(), ClientError> {
-        let ConnectionPolicy::Prewarm(count) = self.target.connections else {
-            return Ok(());
-        };
-        let connect = self.target.timeouts.connect.to_duration();
-        for (pool, _) in &self.pools {
-            for _ in 0..count {
-                let stage = Cell::new(Stage::Connect);
-                let opened = tokio::time::timeout(connect, pool.prewarm(&self.connector, &stage));
-                let message = match opened.await {
-                    Ok(Ok(())) => continue,
-                    Ok(Err(fault)) => fault.message,
-                    Err(_) => format!("no connection after {connect:?} ({} stage)", stage.get()),
-                };
-                return Err(ClientError::Fetch {
-                    url: pool.endpoint().to_string(),
-                    message,
-                });
+    /// Connections are opened one after the other, so that no handshake waits for another one's computation; a slow one lets the next begin
+    /// after 5 ms. The first failure ends it: the request that finds no connection will try, and say why.
+    pub async fn open(&self, requests: usize) {
+        if self.target.connections == ConnectionPolicy::PerRequest {
+            return;
+        }
+        let limit = self.target.timeouts.connect.to_duration();
+        let mut opening = FuturesUnordered::new();
+        let ends_it = |opened| !matches!(opened, Ok(Ok(())));
+        for (turn, (pool, _)) in self.in_turn().enumerate() {
+            // the turns that are this endpoint's
+            let own = requests.saturating_sub(turn).div_ceil(self.pools.len());
+            for _ in 0..pool.missing(own) {
+                let one = pool.open_beforehand(&self.connector);
+                opening.push(tokio::time::timeout(limit, one));
+                let first = tokio::time::timeout(ALONE, opening.next()).await;
+                if let Ok(Some(opened)) = first
+                    && ends_it(opened)
+                {
+                    return;
+                }
             }
         }
-        Ok(())
+        while let Some(opened) = opening.next().await {
+            if ends_it(opened) {
+                return;
+            }
+        }
+    }
+
+    /// The endpoints, from the one whose turn it is.
+    fn in_turn(&self) -> impl Iterator<Item = &(Pool, [Route; 2])> {
+        let first = self.next.get().checked_rem(self.pools.len());
+        let pools = self.pools.iter().cycle().skip(first.unwrap_or(0));
+        pools.take(self.pools.len())
     }
 
     /// The endpoints take turns.

@@ -62,32 +62,24 @@ impl Pool {
         let mut replaced = 0;
         let reuse = gone.is_none() && self.policy != ConnectionPolicy::PerRequest;
         if reuse {
-            while let Some(mut connection) = self.take_idle() {
+            while let Some(connection) = self.take_idle() {
                 if connection.is_open() {
-                    let facts = ConnectionFacts {
-                        reused: connection.use_again(),
+                    return Ok(checked_out(
+                        Connection::Http1(connection),
                         replaced,
-                        ..ConnectionFacts::default()
-                    };
-                    let connection = Connection::Http1(connection);
-                    return Ok(Checkout {
-                        connection,
-                        facts,
-                        ready: connector.clock().now(),
-                    });
+                        connector,
+                    ));
                 }
                 replaced += 1;
             }
         }
         // Boxed: a request that has its connection does not carry the room of a name look-up and a TLS handshake to its end.
-        let mut checkout = if self.shares && self.policy != ConnectionPolicy::PerRequest {
+        let (connection, closed) = if self.shares && self.policy != ConnectionPolicy::PerRequest {
             Box::pin(self.share(connector, gone, stage)).await?
         } else {
-            Box::pin(self.open(connector, stage)).await?
+            (Box::pin(self.open(connector, stage)).await?, 0)
         };
-        checkout.facts.replaced += replaced;
-        checkout.facts.reused = checkout.connection.use_again();
-        Ok(checkout)
+        Ok(checked_out(connection, replaced + closed, connector))
     }
 
     /// Keep a connection that has finished its exchange.
@@ -97,19 +89,27 @@ impl Pool {
         }
     }
 
-    /// Open one connection more and keep it; over HTTP/2 there is only one.
-    pub(crate) async fn prewarm(
-        &self,
-        connector: &Connector,
-        stage: &Cell<Stage>,
-    ) -> Result<(), Fault> {
-        let opened = if self.shares {
-            self.share(connector, None, stage).await?
+    /// How many connections are missing so that as many requests at once have one. Idle ones that the server has closed are dropped.
+    pub(crate) fn missing(&self, requests: usize) -> usize {
+        if self.shares {
+            return requests.min(1);
+        }
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(Http1::is_open);
+        requests.saturating_sub(idle.len())
+    }
+
+    /// Open a connection before a request needs it; over HTTP/2 there is only one.
+    pub(crate) async fn open_beforehand(&self, connector: &Connector) -> Result<(), Fault> {
+        let stage = Cell::new(Stage::Connect);
+        let mut opened = if self.shares {
+            self.share(connector, None, &stage).await?.0
         } else {
-            self.open(connector, stage).await?
+            self.open(connector, &stage).await?
         };
-        // what is shared is kept already, however often this is asked for
-        if let Connection::Http1(connection) = opened.connection {
+        opened.was_opened_beforehand();
+        // what is shared is kept already
+        if let Connection::Http1(connection) = opened {
             self.idle.borrow_mut().push(connection);
         }
         Ok(())
@@ -120,52 +120,56 @@ impl Pool {
         self.idle.borrow_mut().pop()
     }
 
+    /// The connection that requests share, and how many were found closed before.
     async fn share(
         &self,
         connector: &Connector,
         gone: Option<&Rc<ReadLog>>,
         stage: &Cell<Stage>,
-    ) -> Result<Checkout, Fault> {
+    ) -> Result<(Connection, u32), Fault> {
         let mut shared = self.shared.lock().await;
         let mut replaced = 0;
         if let Some(connection) = shared.as_ref() {
             let is_stale = gone.is_some_and(|log| Rc::ptr_eq(log, connection.log()));
             if connection.is_open() && !is_stale {
-                return Ok(Checkout {
-                    connection: Connection::Http2(connection.clone()),
-                    facts: ConnectionFacts::default(),
-                    ready: connector.clock().now(),
-                });
+                return Ok((Connection::Http2(connection.clone()), 0));
             }
             // who knows it to be gone has counted that
             replaced = u32::from(!is_stale);
         }
-        let mut checkout = self.open(connector, stage).await?;
-        checkout.facts.replaced = replaced;
-        if let Connection::Http2(connection) = &checkout.connection {
+        let opened = self.open(connector, stage).await?;
+        if let Connection::Http2(connection) = &opened {
             *shared = Some(connection.clone());
         }
-        Ok(checkout)
+        Ok((opened, replaced))
     }
 
-    async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+    async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Connection, Fault> {
         let raw = connector.connect(&self.endpoint, stage).await?;
-        let facts = raw.cost.clone();
-        let connection = if raw.http2 {
+        Ok(if raw.http2 {
             let log = Rc::clone(&raw.log);
-            let opened = Http2::open(raw.wire, Some(raw.peek), &self.tasks).await;
+            let opened = Http2::open(raw.wire, Some(raw.peek), raw.cost, &self.tasks).await;
             let peer = self.endpoint.to_string();
             let broken = |broken| Fault::broken(Stage::Connect, broken, &log, &peer);
             Connection::Http2(opened.map_err(broken)?)
         } else {
             let spare = Spare::clone(&self.spare);
-            let opened = Http1::new(raw.wire, Some(raw.peek), self.head_bytes, spare);
+            let opened = Http1::new(raw.wire, Some(raw.peek), raw.cost, self.head_bytes, spare);
             Connection::Http1(opened)
-        };
-        Ok(Checkout {
-            connection,
-            facts,
-            ready: connector.clock().now(),
         })
+    }
+}
+
+/// A connection for a request. The first one on it has what opening it took.
+fn checked_out(mut connection: Connection, replaced: u32, connector: &Connector) -> Checkout {
+    let cost = connection.take_cost();
+    Checkout {
+        facts: ConnectionFacts {
+            reused: cost.is_none(),
+            replaced,
+            ..cost.unwrap_or_default()
+        },
+        connection,
+        ready: connector.clock().now(),
     }
 }

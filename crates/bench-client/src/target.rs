@@ -91,13 +91,11 @@ pub enum HttpVersion {
 /// What happens to a connection after its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionPolicy {
-    /// Kept and reused.
+    /// Kept and reused; [`crate::Client::open`] opens them before requests need them.
     #[default]
     Reuse,
     /// Closed: each request opens its own.
     PerRequest,
-    /// Reused, and this many per worker and endpoint are opened before the first request (`Client::prewarm`).
-    Prewarm(usize),
 }
 
 /// Limits on time; each one that is reached ends the request as timed out, with the stage it was in.

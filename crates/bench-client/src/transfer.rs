@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bench_schema::{Nanos, Stamp};
+use bench_schema::{ConnectionFacts, Nanos, Stamp};
 use hyper::http::response::Parts;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio_rustls::client::TlsStream;
@@ -115,11 +115,23 @@ impl Connection {
         matches!(self, Self::Http2(_))
     }
 
-    /// Whether it has carried a request before; from now on it has.
-    pub(crate) fn use_again(&mut self) -> bool {
+    /// What opening it took, for its first request; the others find nothing.
+    pub(crate) fn take_cost(&mut self) -> Option<ConnectionFacts> {
         match self {
-            Self::Http1(connection) => connection.use_again(),
-            Self::Http2(connection) => connection.use_again(),
+            Self::Http1(connection) => connection.take_cost(),
+            Self::Http2(connection) => connection.take_cost(),
+        }
+    }
+
+    /// It was opened before a request needed it.
+    pub(crate) fn was_opened_beforehand(&mut self) {
+        let cost = self.take_cost().map(|cost| ConnectionFacts {
+            beforehand: true,
+            ..cost
+        });
+        match self {
+            Self::Http1(connection) => connection.set_cost(cost),
+            Self::Http2(connection) => connection.set_cost(cost),
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::common::{
     Act, STREAM_HEAD, Scripted, ask, chunk, client, finish, run, target, text, token, whole_stream,
 };
-use bench_client::{CancelAfter, ConnectionPolicy};
+use bench_client::{CancelAfter, ConnectionPolicy, Endpoint};
 use bench_schema::{FailureKind, Nanos, Outcome, Stage};
 
 fn failure(outcome: &Outcome) -> (Stage, FailureKind, String) {
@@ -283,20 +283,52 @@ fn a_connection_that_the_server_switched_to_another_protocol_carries_no_request_
 }
 
 #[test]
-fn prewarmed_connections_are_there_before_the_first_request() {
+fn connections_are_opened_at_the_servers_whose_turn_it_is() {
     let answer = || vec![Act::Request, text(&whole_stream(1)), Act::Linger];
-    let server = Scripted::start(vec![answer()]);
-    let mut aim = target(&server.url);
-    aim.connections = ConnectionPolicy::Prewarm(1);
+    let (first, third) = (
+        Scripted::start(vec![answer()]),
+        Scripted::start(vec![answer()]),
+    );
+    let second = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    second.set_nonblocking(true).unwrap();
+    let mut aim = target(&first.url);
+    let unused = format!("http://{}", second.local_addr().unwrap());
+    for url in [&unused, &third.url] {
+        aim.endpoints.push(Endpoint::parse(url).unwrap());
+    }
     let client = client(aim);
     run(async {
-        client.prewarm().await.unwrap();
-        let exchange = ask(&client).await;
-        assert_eq!(exchange.outcome, Outcome::Completed);
-        assert_eq!(exchange.connection.connect, None);
+        client.begin_with(2);
+        client.open(2).await;
+        let all = [ask(&client).await, ask(&client).await];
+        let went = all.iter().map(|exchange| exchange.connection.endpoint);
+        assert_eq!(went.collect::<Vec<_>>(), [2, 0]);
+        assert!(all.iter().all(|exchange| exchange.connection.beforehand));
         drop(client);
     });
-    server.join();
+    assert!(second.accept().is_err(), "nobody needs a connection there");
+    first.join();
+    third.join();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_left_to_the_request_that_needs_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = client(target(&url));
+    run(async {
+        client.open(3).await;
+        let exchange = ask(&client).await;
+        assert!(matches!(
+            exchange.outcome,
+            Outcome::Failed {
+                stage: Stage::Connect,
+                ..
+            }
+        ));
+        drop(client);
+    });
 }
 
 #[test]
@@ -648,8 +680,7 @@ fn endpoints_take_turns() {
     };
     let (one, two) = (Scripted::start(answer()), Scripted::start(answer()));
     let mut aim = target(&one.url);
-    aim.endpoints
-        .push(bench_client::Endpoint::parse(&two.url).unwrap());
+    aim.endpoints.push(Endpoint::parse(&two.url).unwrap());
     let client = client(aim);
     run(async {
         let mut turns = Vec::new();

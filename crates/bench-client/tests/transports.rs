@@ -15,9 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{ask, client, run, target};
-use bench_client::{
-    Client, Clock, ConnectionPolicy, Fetcher, HttpVersion, Probe, Proxy, Target, protocol_by_name,
-};
+use bench_client::{Client, Clock, Fetcher, HttpVersion, Probe, Proxy, Target, protocol_by_name};
 use bench_schema::{ClockKind, Exchange, FailureKind, Nanos, Outcome, Secret, Stage};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -373,22 +371,34 @@ fn http2_by_prior_knowledge_and_by_alpn_shares_one_connection() {
 }
 
 #[test]
-fn prewarming_opens_one_connection_over_http2_and_as_many_as_asked_over_http1() {
+fn connections_opened_beforehand_cost_no_request_time_and_are_one_over_http2() {
     let mut shared = target(&format!("http://{}", plain_server(true)));
     shared.http = HttpVersion::Http2;
     let papers = papers(false, &[b"http/1.1"]);
     let mut single = target(&tls_server(&papers));
     single.tls.ca = Some(papers.ca.clone());
-    for mut aim in [shared, single] {
-        aim.connections = ConnectionPolicy::Prewarm(3);
+    for aim in [shared, single] {
+        let opened = if aim.http == HttpVersion::Http2 { 1 } else { 3 };
         let client = client(aim);
         run(async {
-            client.prewarm().await.unwrap();
+            client.open(3).await;
             let all = futures_util::future::join_all((0..3).map(|_| ask(&client))).await;
+            let new: Vec<_> = all.iter().map(|exchange| &exchange.connection).collect();
+            let new: Vec<_> = new.iter().filter(|facts| !facts.reused).collect();
+            assert_eq!(new.len(), opened);
+            assert!(
+                new.iter()
+                    .all(|facts| facts.beforehand && facts.connect.is_some())
+            );
             for exchange in &all {
                 answered(exchange);
-                assert_eq!(exchange.connection.connect, None, "opened beforehand");
             }
+            client.open(3).await;
+            let again = futures_util::future::join_all((0..3).map(|_| ask(&client))).await;
+            assert!(
+                again.iter().all(|exchange| exchange.connection.reused),
+                "nothing was missing"
+            );
             drop(client);
         });
     }

@@ -136,7 +136,7 @@ pub struct TargetSettings {
     /// Use HTTP/2.
     #[arg(long)]
     pub http2: bool,
-    /// Connection handling: reuse, per-request or prewarm.
+    /// Connection handling: reuse or per-request.
     #[arg(long, value_name = "KIND", default_value = "reuse")]
     pub connections: Connections,
     /// Use the proxy from the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); a user and password in its URL are sent to the
@@ -153,12 +153,11 @@ pub struct TargetSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// Kept and used again.
+    /// Kept and used again; those of a closed loop are opened before it begins. Once there was `prewarm`, which was that.
+    #[value(alias = "prewarm")]
     Reuse,
     /// A new one for each request.
     PerRequest,
-    /// Opened before the measurement, then reused.
-    Prewarm,
 }
 
 /// What to ask.
@@ -268,7 +267,7 @@ pub struct LoadSettings {
     )]
     #[serde(serialize_with = "shown")]
     pub concurrency: Vec<Concurrency>,
-    /// Open loop: requests per second, over all shards together, one cell per value.
+    /// Open loop: requests (of a dataset of conversations: conversations) per second, over all shards together, one cell per value.
     #[arg(long, value_name = "PER_S", alias = "request-rate", value_delimiter = ',', value_parser = rate)]
     pub rate: Vec<f64>,
     /// Arrival process of an open loop: poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or

@@ -517,7 +517,7 @@ fn sample(flag: &Arg) -> &'static str {
         ("api", _) => "openai-completions",
         ("prompts", _) => "long",
         ("categories", _) => "tiny,long",
-        ("connections", _) => "prewarm",
+        ("connections", _) => "per-request",
         ("arrival", _) => "constant",
         ("output", _) => "json",
         ("bad_lines", _) => "skip",

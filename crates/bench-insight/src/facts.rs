@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource};
+use bench_schema::{
+    ClockRecord, ConnectionFacts, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource,
+};
 
 use crate::samples::{CellSamples, SampleKeeper};
 
@@ -66,6 +68,8 @@ pub struct CellFacts {
     pub cancelled_unanswered: u64,
     /// Mean time from having a connection to the request's last byte leaving, over completed requests.
     pub to_send: Nanos,
+    /// Mean time that they opened a connection themselves, over the same requests.
+    pub connecting: Nanos,
     /// Whether there are turns that waited for the answer before them.
     pub later_turns: bool,
     /// The longest time without an answer while requests failed.
@@ -128,7 +132,8 @@ pub struct FactKeeper {
     cached: u64,
     prompt: u64,
     cache_told: bool,
-    /// Sum and number of the times from connection to last byte.
+    /// Sums of the times to a connection and from there to the last byte, and their number.
+    connecting: f64,
     to_send: f64,
     sent: u64,
 }
@@ -147,6 +152,9 @@ impl FactKeeper {
         }
         if let (Some(ready), Some(sent)) = (record.wire.connected, record.wire.sent) {
             self.to_send += (sent - ready).as_f64();
+            let own = Some(&record.wire.connection).filter(|connection| !connection.beforehand);
+            let own = own.and_then(ConnectionFacts::set_up);
+            self.connecting += own.map_or(0.0, Nanos::as_f64);
             self.sent += 1;
         }
         self.facts.answers_empty += u64::from(record.wire.events.is_empty());
@@ -204,13 +212,15 @@ impl FactKeeper {
     /// The facts so far, with what the cell's single requests tell of its server's time.
     pub fn finish(self, samples: &CellSamples) -> CellFacts {
         let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
+        let by_request = |ns: f64| Nanos::from_secs_f64(ns * 1e-9 / self.sent.max(1) as f64);
         let cached =
             (self.cache_told && self.prompt > 0).then(|| self.cached as f64 / self.prompt as f64);
         CellFacts {
             prompt_asked: mean(self.asked),
             prompt_known: mean(self.known),
             cached_share: cached,
-            to_send: Nanos::from_secs_f64(self.to_send * 1e-9 / self.sent.max(1) as f64),
+            to_send: by_request(self.to_send),
+            connecting: by_request(self.connecting),
             outage: samples.outage(),
             stall: samples.stall(),
             ..self.facts

@@ -761,7 +761,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         "cancelled_unanswered",
     );
     // three of four slots wait from the first second of eight on, for three failures of 724
-    let refused = |later_turns| {
+    let refused = |later_turns, backed_off| {
         let cells = told_of(CellFacts {
             later_turns,
             ..CellFacts::default()
@@ -769,16 +769,18 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         let cell = closed(|c| {
             c.load = Load::closed(4);
             (c.counts.planned, c.counts.completed, c.counts.failed) = (724, 721, 3);
+            c.counts.backed_off = backed_off;
             let whole = c.windows.whole.as_mut().unwrap();
             (whole.seconds, whole.mean_in_flight) = (8.0, 1.31);
         });
         trust(&TrustFacts::of(&clock, &cells), &[cell])
     };
-    speaks(&refused(false), "backed_off", TrustVerdict::Untrusted);
+    speaks(&refused(false, 3), "backed_off", TrustVerdict::Untrusted);
     assert!(
-        refused(true).reasons.is_empty(),
+        refused(true, 3).reasons.is_empty(),
         "users think between turns"
     );
+    assert!(refused(false, 0).reasons.is_empty(), "none was rejected");
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
     insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); none succeeded from 21.0 s after the start of the cell until it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");

@@ -84,11 +84,6 @@ impl Instants {
             (runs.next(), runs.next()),
             (None | Some((_, Channel::Answer)), None)
         );
-        let set_up = [
-            wire.connection.resolve,
-            wire.connection.connect,
-            wire.connection.tls,
-        ];
         Self {
             due: record.due,
             dispatched: record.dispatched,
@@ -114,10 +109,7 @@ impl Instants {
             hidden_tokens: record.hidden_tokens().unwrap_or(0),
             input_tokens: record.input_tokens(),
             queue: wire.server.as_ref().and_then(|server| server.queue),
-            connect: set_up
-                .iter()
-                .any(Option::is_some)
-                .then(|| set_up.into_iter().flatten().sum()),
+            connect: wire.connection.set_up(),
             completed: wire.outcome == Outcome::Completed,
         }
     }

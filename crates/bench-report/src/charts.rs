@@ -120,7 +120,7 @@ fn cells_axis(run: &RunRecord, cells: &[&CellRecord]) -> Axis {
             &name,
             cells
                 .iter()
-                .filter_map(|cell| tables::load_level(&cell.load).0),
+                .filter_map(|cell| tables::load_level(&cell.load)),
         ),
         None => category_axis(labels(cells)),
     }
@@ -189,7 +189,7 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     let mut seen: Vec<(&CellRecord, f64)> = run
         .cells
         .iter()
-        .map(|cell| Some((cell, tables::load_level(&cell.load).0?)))
+        .map(|cell| Some((cell, tables::load_level(&cell.load)?)))
         .collect::<Option<_>>()?;
     seen.sort_by(|a, b| a.1.total_cmp(&b.1));
     let repeated = seen

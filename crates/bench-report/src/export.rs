@@ -29,7 +29,7 @@ pub fn cells(run: &RunRecord) -> String {
         sheet = sheet.text(name, move |cell| Some(cell.factors.get(name)?.to_string()));
     }
     let mut sheet = sheet
-        .number(("load", ""), |cell| tables::load_level(&cell.load).0)
+        .number(("load", ""), |cell| tables::load_level(&cell.load))
         .count("planned", |cell| cell.counts.planned);
     for (name, of) in Counts::ENDS {
         sheet = sheet.count(name, move |cell| of(&cell.counts));

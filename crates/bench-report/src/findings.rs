@@ -187,6 +187,8 @@ impl<'a> Numbers<'a> {
                 all.sort_by(|a, b| a.value.total_cmp(&b.value));
                 match (amount(all.first()?), amount(all.last()?)) {
                     (low, high) if low == high => low,
+                    // a share of ticks that saw none is no measurement
+                    (_, high) if all.first()?.value == 0.0 => format!("up to {high}"),
                     (low, high) => format!("{low} to {high}"),
                 }
             }

@@ -146,11 +146,25 @@ pub(crate) fn population_words(run: &RunRecord) -> String {
     format!("latency {}, {of}", origin_words(run))
 }
 
-/// The factor along which load was swept, with its unit: concurrency, or requests per second; no number where the pace is a file's.
-pub(crate) fn load_level(load: &Load) -> (Option<f64>, &'static str, &'static str) {
+/// The level of the load: concurrency, or requests (conversations) per second; no number where the pace is a file's.
+pub(crate) fn load_level(load: &Load) -> Option<f64> {
     match load {
-        Load::Closed { concurrency, .. } => (Some(f64::from(*concurrency)), "concurrency", ""),
-        Load::Open { rate_per_s, .. } => (*rate_per_s, "rate", "req/s"),
+        Load::Closed { concurrency, .. } => Some(f64::from(*concurrency)),
+        Load::Open { rate_per_s, .. } => *rate_per_s,
+    }
+}
+
+/// What the rates of a run's open loops count.
+pub(crate) fn rate_unit(run: &RunRecord) -> &'static str {
+    let mut units = run
+        .cells
+        .iter()
+        .map(|cell| bench_schema::rate_unit(&cell.plan.dataset));
+    let first = units.next().unwrap_or("req/s");
+    if units.all(|unit| unit == first) {
+        first
+    } else {
+        "per s"
     }
 }
 

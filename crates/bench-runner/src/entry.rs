@@ -80,6 +80,11 @@ impl Cell {
             output: workload.output_tokens.as_ref().and_then(Lengths::spec),
         }
     }
+
+    /// What its rate counts, where it is an open loop.
+    pub fn rate_unit(&self) -> &'static str {
+        bench_schema::rate_unit(&self.dataset.to_string())
+    }
 }
 
 /// A running embedded engine; dropping it stops it.

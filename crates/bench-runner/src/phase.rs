@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use bench_client::Clock;
-use bench_schema::{ConcurrencyRamp, Load, Nanos, Phase as PhaseKind, PlanHash, Stamp};
-use tokio::sync::{Notify, watch};
+use bench_schema::{Load, Nanos, Phase as PhaseKind, PlanHash, Stamp};
+use tokio::sync::Notify;
 
 use crate::RunError;
 use crate::health::Health;
+use crate::limiter::ConcurrencyLimiter;
 use crate::open_record::{Conversation, OpenRecord};
 use crate::planner::{Next, PlannerHandle, Queue};
 use crate::stop::{Ending, Stop};
@@ -90,6 +90,11 @@ impl Part {
         }
     }
 
+    /// How many conversations wait.
+    pub(crate) fn ready(&self) -> usize {
+        self.queues.iter().map(|queue| queue.len()).sum()
+    }
+
     fn not_reached(&self) -> MutexGuard<'_, (u64, PlanHash)> {
         // nothing is half done while it is held
         let taken = self.not_reached.lock();
@@ -169,6 +174,14 @@ impl Phase {
         }
     }
 
+    /// How long a slot of a closed loop waits after an answer.
+    pub(crate) fn think_time(&self) -> Option<Nanos> {
+        match self.load {
+            Load::Closed { think_time, .. } => think_time,
+            Load::Open { .. } => None,
+        }
+    }
+
     /// When the slot of this rank begins.
     pub(crate) fn slot_begins(&self, rank: u32) -> Stamp {
         let share = f64::from(rank) / f64::from(self.slots().max(1));
@@ -202,17 +215,20 @@ impl Phase {
         Ok(taken)
     }
 
-    /// When time, or whoever ended the run, cut the measurement off; nothing where it ended otherwise.
-    pub(crate) fn cut_off(&self, now: Stamp) -> Option<Stamp> {
+    /// The conversation that a slot would have taken at `due`, handed out all the same, where time, or whoever ended the run, cut the measurement off
+    /// before; and when that was.
+    pub(crate) fn cut_off(
+        &self,
+        due: Stamp,
+        now: Stamp,
+    ) -> Result<Option<(Conversation, Stamp)>, RunError> {
         let by_time = self.ends_at().filter(|end| now >= *end);
-        let cut_off = by_time.or_else(|| self.stop.is_draining().then_some(now));
-        cut_off.filter(|_| self.measures())
-    }
-
-    /// The conversation that a slot would have taken next, handed out all the same.
-    pub(crate) fn unsent(&self, now: Stamp) -> Result<Option<Conversation>, RunError> {
-        let taken = self.measure.as_ref().map(|part| part.take(SHARED, now));
-        taken.transpose().map(Option::flatten)
+        let ended = by_time.or_else(|| self.stop.is_draining().then_some(now));
+        let ended = ended.filter(|ended| due > *ended && self.is_measuring());
+        let Some((part, ended)) = self.measure.as_ref().zip(ended) else {
+            return Ok(None);
+        };
+        Ok(part.take(SHARED, ended)?.map(|taken| (taken, ended)))
     }
 
     fn is_measuring(&self) -> bool {
@@ -332,110 +348,3 @@ impl Drop for InFlight {
         self.0.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
-
-/// Says how many slots of a closed loop may work. Slots have ranks from 0; a slot works while its rank is below the level.
-pub(crate) struct ConcurrencyLimiter {
-    ramp: ConcurrencyRamp,
-    pace: Pace,
-    level: watch::Sender<u32>,
-}
-
-/// What the ramp stretches over.
-enum Pace {
-    Time {
-        start: Stamp,
-        length: Nanos,
-    },
-    /// How many requests there will be, and how many were taken.
-    Requests {
-        all: u64,
-        taken: AtomicU64,
-    },
-}
-
-impl ConcurrencyLimiter {
-    /// A limiter that moves by time where the phase has a length, else by this number of requests.
-    pub(crate) fn new(
-        ramp: &ConcurrencyRamp,
-        start: Stamp,
-        length: Option<Nanos>,
-        requests: u64,
-    ) -> Self {
-        let pace = match length {
-            Some(length) => Pace::Time { start, length },
-            None => Pace::Requests {
-                all: requests.max(1),
-                taken: AtomicU64::new(0),
-            },
-        };
-        Self {
-            ramp: ramp.clone(),
-            pace,
-            level: watch::Sender::new(ramp.level(0)),
-        }
-    }
-
-    /// Wait until the slot of this rank may work; whether it had to wait.
-    pub(crate) async fn open_for(&self, rank: u32) -> bool {
-        if *self.level.borrow() > rank {
-            return false;
-        }
-        // the sender lives as long as the limiter, so waiting cannot fail
-        let mut level = self.level.subscribe();
-        level.wait_for(|level| *level > rank).await.is_ok()
-    }
-
-    /// So many more requests were taken up.
-    pub(crate) fn taken(&self, more: u64) {
-        if let Pace::Requests { all, taken } = &self.pace {
-            let before = taken.fetch_add(more, Ordering::Relaxed);
-            let stretch = stretch_at(before + more, *all, self.ramp.stretches());
-            self.set(self.ramp.level(stretch));
-        }
-    }
-
-    /// Nothing more is to be done: whoever waits may look for himself.
-    pub(crate) fn open_for_all(&self) {
-        self.level.send_replace(u32::MAX);
-    }
-
-    /// Move with the time; never returns.
-    pub(crate) async fn move_with(&self, clock: &Clock) {
-        if let Pace::Time { start, length } = self.pace {
-            for stretch in 1..self.ramp.stretches() {
-                let at = start + begin_of(stretch, length, self.ramp.stretches());
-                tokio::time::sleep((at - clock.now()).to_duration()).await;
-                self.set(self.ramp.level(stretch));
-            }
-        }
-        std::future::pending::<()>().await;
-    }
-
-    /// A level, unless all are let through.
-    fn set(&self, to: u32) {
-        self.level.send_if_modified(|level| {
-            let moves = *level != to && *level != u32::MAX;
-            if moves {
-                *level = to;
-            }
-            moves
-        });
-    }
-}
-
-/// The stretch that the next request belongs to, after so many of all.
-fn stretch_at(taken: u64, all: u64, stretches: u64) -> u64 {
-    let at = u128::from(taken) * u128::from(stretches) / u128::from(all.max(1));
-    u64::try_from(at)
-        .unwrap_or(u64::MAX)
-        .min(stretches.saturating_sub(1))
-}
-
-/// When a stretch begins.
-fn begin_of(stretch: u64, length: Nanos, stretches: u64) -> Nanos {
-    Nanos::from_secs_f64(length.as_secs_f64() * stretch as f64 / stretches.max(1) as f64)
-}
-
-#[cfg(test)]
-#[path = "../tests/unit/limiter.rs"]
-mod tests;

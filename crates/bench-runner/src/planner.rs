@@ -423,6 +423,11 @@ impl Queue {
         self.wake_planner();
     }
 
+    /// How many are ready.
+    pub(crate) fn len(&self) -> usize {
+        self.stock().ready.len()
+    }
+
     /// Whether nothing more is put here.
     pub(crate) fn is_over(&self) -> bool {
         self.stock().over

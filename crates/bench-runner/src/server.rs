@@ -124,18 +124,9 @@ fn timeouts(settings: &Settings) -> Timeouts {
 }
 
 fn connections(settings: &Settings) -> ConnectionPolicy {
-    let levels = &settings.load.concurrency;
-    let most = levels.iter().map(|level| level.most).max().unwrap_or(1);
-    let shards = if settings.client.per_shard {
-        1
-    } else {
-        settings.client.part().1
-    };
-    let most = most.div_ceil(shards.max(1));
     match settings.target.connections {
         Connections::Reuse => ConnectionPolicy::Reuse,
         Connections::PerRequest => ConnectionPolicy::PerRequest,
-        Connections::Prewarm => ConnectionPolicy::Prewarm(usize::try_from(most).unwrap_or(1)),
     }
 }
 

@@ -3,15 +3,12 @@
 //! A worker is one thread; it takes what is ready and composes, counts and writes nothing itself. What it stands on (clock, timer, client) is
 //! a [`WorkerIo`], so that tests can give it a virtual one.
 
-use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
-use bench_schema::{Exchange, Load, Nanos, Outcome, Stamp};
-use tokio::sync::{Notify, oneshot};
+use bench_schema::{Exchange, Nanos, Outcome, Stamp};
 use tokio::task::JoinSet;
 
 use crate::RunError;
@@ -21,6 +18,7 @@ use crate::phase::{Part, Phase};
 use crate::planner::Queue;
 use crate::server::LONGEST_ANSWER;
 use crate::stop::Ending;
+use crate::timer_queue::TimerQueue;
 
 const RUN_ENDED: &str = "the run was ended";
 const LEFT_ALONE: &str = "the cell ended while its slot was backing off after failed requests";
@@ -63,11 +61,16 @@ impl<G: WorkerIo> Worker<G> {
         if phase.load.is_open() {
             self.keep_the_schedule(phase, timer, &mut under_way).await?;
         } else {
-            for rank in (self.index..phase.slots()).step_by(self.count.max(1) as usize) {
+            for rank in self.ranks(phase.slots()) {
                 under_way.spawn_local(Rc::clone(self).keep_a_slot_busy(Arc::clone(phase), rank));
             }
         }
         self.until_all_are_back(phase, timer, &mut under_way).await
+    }
+
+    /// Those of so many slots that are this worker's.
+    pub(crate) fn ranks(&self, slots: u32) -> impl Iterator<Item = u32> + use<G> {
+        (self.index..slots).step_by(self.count.max(1) as usize)
     }
 
     /// The open loop: conversations start when they are due, whatever the answers do.
@@ -132,10 +135,6 @@ impl<G: WorkerIo> Worker<G> {
         phase: Arc<Phase>,
         rank: u32,
     ) -> Result<(), RunError> {
-        let think_time = match phase.load {
-            Load::Closed { think_time, .. } => think_time,
-            Load::Open { .. } => None,
-        };
         let mut back_off = BackOff::default();
         let mut due = phase.slot_begins(rank);
         let mut pause = None;
@@ -147,29 +146,21 @@ impl<G: WorkerIo> Worker<G> {
                 (due, pause) = (self.io.now(), None);
             }
             let Some(conversation) = phase.next(|| self.io.now()).await? else {
-                if pause.is_some() {
-                    self.leave_unsent_what_waits(&phase, due)?;
+                // A slot that still leaves the server alone when time is up would have asked meanwhile: what it did not send is part of the
+                // result, and the window goes on to where it would have been sent.
+                if pause.is_some()
+                    && let Some((conversation, ended)) = phase.cut_off(due, self.io.now())?
+                {
+                    conversation.leave_unsent(ended, self.index, LEFT_ALONE);
                 }
                 break;
             };
             let hint = self.converse(&phase, conversation, due).await;
             pause = back_off.after(hint);
-            due = self.io.now() + pause.or(think_time).unwrap_or(Nanos::ZERO);
+            due = self.io.now() + pause.or(phase.think_time()).unwrap_or(Nanos::ZERO);
         }
         if let Some(limiter) = &phase.limiter {
             limiter.open_for_all();
-        }
-        Ok(())
-    }
-
-    /// A slot that still leaves the server alone when time is up would have asked meanwhile: what it did not send is part of the result, and the window goes
-    /// on to where it would have been sent.
-    fn leave_unsent_what_waits(&self, phase: &Phase, due: Stamp) -> Result<(), RunError> {
-        let ended = phase.cut_off(self.io.now()).filter(|ended| due > *ended);
-        if let Some(ended) = ended
-            && let Some(conversation) = phase.unsent(ended)?
-        {
-            conversation.leave_unsent(ended, self.index, LEFT_ALONE);
         }
         Ok(())
     }
@@ -296,72 +287,6 @@ impl<G: WorkerIo> Worker<G> {
             }
             self.timer_queue.ring(self.io.now());
         }
-    }
-}
-
-/// Instants that tasks of one worker wait for.
-#[derive(Default)]
-pub(crate) struct TimerQueue {
-    waiting: RefCell<BinaryHeap<Reverse<Entry>>>,
-    earlier: Notify,
-}
-
-struct Entry {
-    at: Stamp,
-    wake: oneshot::Sender<()>,
-}
-
-impl TimerQueue {
-    /// Wait until `at` has come and the worker has rung.
-    pub(crate) async fn wait_until(&self, at: Stamp) {
-        let (wake, woken) = oneshot::channel();
-        let is_earliest = self.next().is_none_or(|next| at < next);
-        self.waiting.borrow_mut().push(Reverse(Entry { at, wake }));
-        if is_earliest {
-            self.earlier.notify_one();
-        }
-        // a worker that is gone has nothing to do later
-        woken.await.ok();
-    }
-
-    pub(crate) fn next(&self) -> Option<Stamp> {
-        self.waiting.borrow().peek().map(|entry| entry.0.at)
-    }
-
-    /// Resolves when there is an earlier one than before.
-    pub(crate) async fn changed(&self) {
-        self.earlier.notified().await;
-    }
-
-    /// Wake everybody whose instant has come.
-    pub(crate) fn ring(&self, now: Stamp) {
-        let mut waiting = self.waiting.borrow_mut();
-        while waiting.peek().is_some_and(|entry| entry.0.at <= now) {
-            if let Some(Reverse(entry)) = waiting.pop() {
-                // one that gave up waiting is not there any more
-                entry.wake.send(()).ok();
-            }
-        }
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
     }
 }
 

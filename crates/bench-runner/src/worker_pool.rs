@@ -15,7 +15,8 @@ use tokio::task::LocalSet;
 
 use crate::RunError;
 use crate::phase::Phase;
-use crate::worker::{TimerQueue, Worker, WorkerIo, WorkerTimer};
+use crate::timer_queue::TimerQueue;
+use crate::worker::{Worker, WorkerIo, WorkerTimer};
 
 /// Longest pause of a client that reads late on purpose.
 const MOST_LATE: Nanos = Nanos::from_millis(1);
@@ -34,8 +35,16 @@ struct Member {
 
 /// What a worker is told to do.
 enum Order {
+    Connect(Connect),
     CarryOut(Arc<Phase>),
     Ask(Box<Question>),
+}
+
+/// The connections of the first slots of a closed loop.
+struct Connect {
+    slots: u32,
+    /// Dropped when they are there, or cannot be had. Nobody may wait any more.
+    done: oneshot::Sender<()>,
 }
 
 /// One request beside the plan.
@@ -75,7 +84,6 @@ impl WorkerPool {
                 index,
                 count,
                 first_endpoint: shard.wrapping_mul(count).wrapping_add(index),
-                asked: Cell::new(false),
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
@@ -95,6 +103,21 @@ impl WorkerPool {
 
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.members.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Open the connections of the first `slots` slots of a closed loop; returns when they are there, or cannot be had.
+    pub(crate) async fn connect(&self, slots: u32) {
+        let mut opening = Vec::new();
+        for member in &self.members {
+            let (done, opened) = oneshot::channel();
+            let order = Order::Connect(Connect { slots, done });
+            // a worker that is gone is found when it is to carry out the phase
+            member.orders.send(order).await.ok();
+            opening.push(opened);
+        }
+        for opened in opening {
+            opened.await.ok();
+        }
     }
 
     /// Carry out one phase; returns when every worker is done with it.
@@ -148,8 +171,6 @@ struct WorkerContext {
     index: u32,
     count: u32,
     first_endpoint: u32,
-    /// Whether it asked a question, and so took a turn of its own.
-    asked: Cell<bool>,
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
@@ -168,10 +189,19 @@ impl WorkerContext {
         };
         let tasks = LocalSet::new();
         let work = tasks.run_until(async {
-            let mut equipment = self.equipment().await;
+            let mut equipment = self.equipment();
             while let Some(order) = inbox.recv().await {
                 let unusable = |error: &ClientError| RunError::Client(error.to_string());
                 match order {
+                    Order::Connect(Connect { slots, mut done }) => {
+                        if let Ok((worker, _)) = &equipment {
+                            let own = worker.ranks(slots).count();
+                            tokio::select! {
+                                () = worker.io.client.open(own) => {}
+                                () = done.closed() => {}
+                            }
+                        }
+                    }
                     Order::CarryOut(phase) => {
                         let result = match &mut equipment {
                             Ok((worker, timer)) => self.carry_out(worker, timer, &phase).await,
@@ -184,12 +214,14 @@ impl WorkerContext {
                         }
                     }
                     Order::Ask(question) => {
-                        self.asked.set(true);
                         let answer = match &equipment {
                             Ok((worker, _)) => {
                                 let client = &worker.io.client;
                                 client.begin_with(question.endpoint);
-                                Ok(client.send(&question.request, &question.name).await)
+                                let answer = client.send(&question.request, &question.name).await;
+                                // or it would go from now on with the next worker to the same endpoints
+                                self.begin_in_turn(client);
+                                Ok(answer)
                             }
                             Err(error) => Err(unusable(error)),
                         };
@@ -215,13 +247,12 @@ impl WorkerContext {
     }
 
     /// One client and one timer for the whole run: what gives way to the timer holds this one.
-    async fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
+    fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
         let timer = Timer::new(self.clock.clone(), SPIN)?;
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
         self.begin_in_turn(&client);
         self.late.give_way_to(&timer);
         client.batch_reads(&self.late);
-        client.prewarm().await?;
         let worker = Worker {
             index: self.index,
             count: self.count,
@@ -243,10 +274,6 @@ impl WorkerContext {
     ) -> Result<PhaseReport, RunError> {
         let _of_earlier_phases = self.longest_pause();
         worker.since.set(None);
-        if self.asked.take() {
-            // or it would go from now on with the next worker to the same endpoints
-            self.begin_in_turn(&worker.io.client);
-        }
         let began = (self.clock.now(), thread_schedstat());
         worker.carry_out(phase, timer).await?;
         let (since, before) = worker.since.take().unwrap_or(began);

@@ -116,12 +116,20 @@ pub struct PlanRecord {
     pub dataset: String,
     /// How prompt lengths were made: `tokenizer`, `server /tokenize`, `words`.
     pub sized_by: String,
-    /// Rate the schedule asks for, requests per second; absent in a closed loop.
+    /// Rate the schedule asks for, requests per second (where the dataset is of conversations, conversations per second); absent in a closed loop.
     pub requested_rate_per_s: Option<f64>,
     /// Rate at which requests were really sent.
     pub offered_rate_per_s: Option<f64>,
     /// Kolmogorov–Smirnov distance between planned and real gaps; absent in a closed loop.
     pub gaps_ks: Option<f64>,
+}
+
+/// What the rate of an open loop counts with a dataset, as given: one of conversations begins so many a second, whatever their turns.
+pub fn rate_unit(dataset: &str) -> &'static str {
+    match dataset.split(':').next() {
+        Some("multiturn" | "sharegpt-turns") => "conversations/s",
+        _ => "req/s",
+    }
 }
 
 /// Results of before wrote an empty text for what they did not know.
@@ -396,7 +404,7 @@ pub struct CellAnalysis {
 pub struct PrecisionOutcome {
     /// The rule as written: `p99:ttft=5%`.
     pub rule: String,
-    /// Whether it was met when the cell ended.
+    /// Whether it was met when the cell ended, or at the look that ended it.
     pub reached: bool,
     /// Relative half-width of the interval; absent where it has an open end.
     pub half_width: Option<f64>,

@@ -249,12 +249,24 @@ pub struct ConnectionFacts {
     /// Reused connections found closed before a byte of the answer, and replaced by a new one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replaced: u32,
+    /// Whether it was opened before the load began, so that opening it is in none of this request's times. Since 2.3.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beforehand: bool,
     /// Name look-up; absent on a reused connection or an address.
     pub resolve: Option<Nanos>,
     /// TCP (or Unix) connect; absent on a reused connection.
     pub connect: Option<Nanos>,
     /// TLS handshake; absent on a reused or plain connection.
     pub tls: Option<Nanos>,
+}
+
+impl ConnectionFacts {
+    /// Name look-up, connect and TLS together; absent on a reused connection.
+    pub fn set_up(&self) -> Option<Nanos> {
+        let steps = [self.resolve, self.connect, self.tls];
+        let any = steps.iter().any(Option::is_some);
+        any.then(|| steps.into_iter().flatten().sum())
+    }
 }
 
 #[expect(

@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicBool;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::Stamp;
+
 /// Beyond this a line is damage: the record of a million tokens is a tenth of it.
 const LONGEST_LINE: u64 = 256 << 20;
 
@@ -19,6 +21,24 @@ pub const BEGIN_FILE: &str = "begin.json";
 /// What each part of the journals held when this was written, as a list of [`JournalPart`]: a program that is killed cannot say it in `run.json`.
 /// Parts only grow, so that what it says of the last one is true of its beginning. It lists [`BEGIN_FILE`] too: whose journals they are.
 pub const JOURNAL_FILE: &str = "journal.json";
+
+/// The cells that have begun so far, as a list of [`CellProgress`]: a program that is killed cannot say it in `run.json`.
+pub const CELLS_FILE: &str = "cells.json";
+
+/// A cell that has begun. Since 2.3.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct CellProgress {
+    /// Its id.
+    pub cell: String,
+    /// When it began, warm-up included.
+    pub began: Stamp,
+    /// When it was over; absent while it is under way.
+    pub ended: Option<Stamp>,
+    /// Why it was ended before its plan was; absent where it was not.
+    pub ended_early: Option<String>,
+}
 
 /// The two journals of a run. A long run writes each in parts, so that no file grows without end.
 ///

@@ -54,7 +54,7 @@ mod units;
 
 pub use cell::{
     CellAnalysis, CellRecord, ClientRecord, CountOf, Counts, GroupRecord, LagRecord, PhaseShares,
-    PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
+    PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates, rate_unit,
 };
 pub use entries::{BadLine, Entries, Entry, Problem, Seen};
 pub use event_log::{Channel, Event, EventLog};
@@ -62,9 +62,9 @@ pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
 };
 pub use files::{
-    BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, MOST_RUN_BYTES,
-    NewFile, PartMeter, UnreadablePart, hold_folder, open_file, read_file, read_within,
-    replace_file, sync_folder,
+    BEGIN_FILE, CELLS_FILE, CellProgress, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line,
+    Lines, MOST_RUN_BYTES, NewFile, PartMeter, UnreadablePart, hold_folder, open_file, read_file,
+    read_within, replace_file, sync_folder,
 };
 pub use files::{outlive_file_limits, print_result};
 pub use finding::{

@@ -205,7 +205,8 @@ impl SourceSummary {
 
 impl From<&ResourceSummary> for SeriesSummary {
     fn from(resource: &ResourceSummary) -> Self {
-        let unless_mean = |x: f64| (x.total_cmp(&resource.mean).is_ne()).then_some(x);
+        let mean = as_stored(resource.mean);
+        let unless_mean = |x: f64| (as_stored(x).total_cmp(&mean).is_ne()).then_some(x);
         Self {
             unit: resource.unit,
             n: resource.n,

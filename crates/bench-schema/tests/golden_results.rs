@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_schema::{Metric, Nanos, Reading, RequestRecord, RunRecord, SchemaError, TrustVerdict};
+use bench_schema::{
+    CellProgress, Metric, Nanos, Reading, RequestRecord, RunRecord, SchemaError, TrustVerdict,
+};
 
 fn golden(file: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -89,6 +91,21 @@ fn a_recovered_run_of_version_two_two_loads_without_the_hash_of_its_plans() {
         assert_eq!((cell.counts.completed, &cell.plan.hash), (4, &None));
     }
     assert_eq!(run.to_json().unwrap(), text);
+}
+
+#[test]
+fn requests_of_version_two_three_tell_which_connections_were_opened_beforehand() {
+    let mut beforehand = 0;
+    for line in golden("v2.3/requests.jsonl").lines() {
+        let record: RequestRecord = serde_json::from_str(line).unwrap();
+        let connection = &record.wire.connection;
+        assert!(connection.set_up().is_some() || !connection.beforehand);
+        beforehand += usize::from(connection.beforehand);
+        assert_eq!(serde_json::to_string(&record).unwrap(), line);
+    }
+    assert!(beforehand > 0);
+    let cells: Vec<CellProgress> = serde_json::from_str(&golden("v2.3/cells.json")).unwrap();
+    assert!(cells[0].ended.is_some_and(|ended| ended > cells[0].began));
 }
 
 #[test]

@@ -74,6 +74,28 @@ fn tables_are_as_wide_as_the_terminal() {
 }
 
 #[test]
+fn recover_tells_which_cells_had_started_and_which_of_them_ended_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = support::requests("c1", 1, 40, Nanos::ZERO, 1.0);
+    let mut design = blank();
+    let cells = design["cells"].as_array_mut().unwrap();
+    let mut third = cells[1].clone();
+    third["id"] = "c9".into();
+    cells.push(third);
+    let run = killed(folder.path(), &design, &records);
+    let began = r#"[{"cell":"c1","began":1,"ended":9,"ended_early":"10 of 10 requests failed"},{"cell":"c4","began":10}]"#;
+    fs::write(run.join("cells.json"), began).unwrap();
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let found = stored(&run);
+    let early = found.cells[0].ended_early.as_deref();
+    assert_eq!(early, Some("10 of 10 requests failed"));
+    let why = found.incomplete_reason.unwrap();
+    let told = "recovered from 40 records, none of c4; it ended during c4; not started: c9";
+    assert!(why.ends_with(told), "{why}");
+}
+
+#[test]
 fn recover_names_damaged_lines_and_cells_without_records_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let records = support::requests("c1", 1, 40, Nanos::ZERO, 1.0);

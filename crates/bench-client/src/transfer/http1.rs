@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bench_schema::Stamp;
+use bench_schema::{ConnectionFacts, Stamp};
 use hyper::header::CONNECTION;
 use hyper::http::response::Parts;
 use hyper::{StatusCode, Version};
@@ -28,18 +28,25 @@ pub(crate) type Spare = Rc<Cell<Vec<u8>>>;
 pub(crate) struct Http1 {
     wire: Wire,
     peek: Option<Peek>,
-    used: bool,
+    /// What opening it took, until its first request.
+    cost: Option<ConnectionFacts>,
     /// Bytes that the head of an answer may have.
     head_bytes: usize,
     spare: Spare,
 }
 
 impl Http1 {
-    pub(crate) fn new(wire: Wire, peek: Option<Peek>, head_bytes: usize, spare: Spare) -> Self {
+    pub(crate) fn new(
+        wire: Wire,
+        peek: Option<Peek>,
+        cost: ConnectionFacts,
+        head_bytes: usize,
+        spare: Spare,
+    ) -> Self {
         Self {
             wire,
             peek,
-            used: false,
+            cost: Some(cost),
             head_bytes,
             spare,
         }
@@ -49,8 +56,12 @@ impl Http1 {
         &self.wire.log
     }
 
-    pub(crate) fn use_again(&mut self) -> bool {
-        std::mem::replace(&mut self.used, true)
+    pub(super) fn take_cost(&mut self) -> Option<ConnectionFacts> {
+        self.cost.take()
+    }
+
+    pub(super) fn set_cost(&mut self, cost: Option<ConnectionFacts>) {
+        self.cost = cost;
     }
 
     /// Whether a request may be tried on it: as far as the kernel knows now, the server has neither closed it nor said anything

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
-use bench_schema::Stamp;
+use bench_schema::{ConnectionFacts, Stamp};
 use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
 use hyper::Response;
@@ -73,7 +73,8 @@ struct Shared {
 pub(crate) struct Http2 {
     sender: http2::SendRequest<Outgoing>,
     shared: Rc<Shared>,
-    used: Rc<Cell<bool>>,
+    /// What opening it took, until its first request.
+    cost: Rc<Cell<Option<ConnectionFacts>>>,
 }
 
 impl Http2 {
@@ -81,6 +82,7 @@ impl Http2 {
     pub(crate) async fn open(
         wire: Wire,
         peek: Option<Peek>,
+        cost: ConnectionFacts,
         tasks: &LocalTasks,
     ) -> Result<Self, Break> {
         /// Bytes of one read.
@@ -108,7 +110,7 @@ impl Http2 {
         Ok(Self {
             sender,
             shared,
-            used: Rc::default(),
+            cost: Rc::new(Cell::new(Some(cost))),
         })
     }
 
@@ -116,8 +118,12 @@ impl Http2 {
         &self.shared.log
     }
 
-    pub(crate) fn use_again(&self) -> bool {
-        self.used.replace(true)
+    pub(super) fn take_cost(&self) -> Option<ConnectionFacts> {
+        self.cost.take()
+    }
+
+    pub(super) fn set_cost(&self, cost: Option<ConnectionFacts>) {
+        self.cost.set(cost);
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use bench_schema::{Nanos, Stamp};
+use bench_schema::{ConnectionFacts, Nanos, Stamp};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use proptest::prelude::*;
@@ -162,10 +162,11 @@ fn play_over(http2: bool, segments: Vec<Vec<u8>>, write_room: usize, body_len: u
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let mut played = LocalSet::new().block_on(&runtime.unwrap(), async {
         let tasks = LocalTasks::default();
+        let cost = ConnectionFacts::default();
         let connection = if http2 {
-            Connection::Http2(Http2::open(wire, None, &tasks).await.unwrap())
+            Connection::Http2(Http2::open(wire, None, cost, &tasks).await.unwrap())
         } else {
-            Connection::Http1(Http1::new(wire, None, 8192, Spare::default()))
+            Connection::Http1(Http1::new(wire, None, cost, 8192, Spare::default()))
         };
         step_through(connection.start(request)).await
     });

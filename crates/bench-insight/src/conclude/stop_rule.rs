@@ -53,9 +53,9 @@ impl StopRule {
         }
     }
 
-    /// It was looked after so many measured requests.
+    /// It was looked after so many measured requests. What was enough ends the cell, whatever the requests that were still in flight say.
     pub(super) fn looked(&mut self, measured: usize, is_enough: bool) {
-        self.enough = is_enough;
+        self.enough |= is_enough;
         let rules = self.rules.iter().map(|rule| rule.next_look(measured));
         self.next_look = rules.max().unwrap_or(measured + measured / 4 + 1);
     }
@@ -66,7 +66,7 @@ impl StopRule {
             let found = rule.check(&values(rule.metric));
             PrecisionOutcome {
                 rule: rule.to_string(),
-                reached: found.reached,
+                reached: found.reached || self.enough,
                 half_width: found.half_width,
                 needed: found.needed.map(|n| n as u64),
             }

@@ -1,7 +1,7 @@
 //! What the best cell comes to over a day, in users, in money, in energy.
 
 use bench_schema::{
-    Answer, Benchmark, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord,
+    Answer, Benchmark, CellRecord, Evidence, Experiment, Finding, Known, Load, Metric, RunRecord,
     SloVerdict, TrustReason, TrustVerdict, Unit,
 };
 
@@ -74,6 +74,9 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
         let got = bench_schema::counted(counts.completed, "request");
         doubts.push(format!("only {got} completed"));
     }
+    if moves(&cell.load) {
+        doubts.push("the load changed during the cell, so no rate was sustained".to_owned());
+    }
     let lost = counts.lost();
     if lost as f64 > MOST_LOST * counts.planned as f64 {
         doubts.push(format!(
@@ -113,6 +116,11 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
             }),
     );
     doubts
+}
+
+/// Whether the load is to change over the cell.
+fn moves(load: &Load) -> bool {
+    load.ramp().is_some() || load.is_open() && !load.has_one_rate()
 }
 
 /// Whether a trend was found in the cell, in a closed loop too: its mean is the rate of no server.

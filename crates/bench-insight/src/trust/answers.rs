@@ -221,6 +221,9 @@ pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
     else {
         return None;
     };
+    if scene.cell.counts.backed_off == 0 {
+        return None;
+    }
     let lost = failures(scene)?.value;
     let told = lost.max(away(scene).map_or(0.0, |seen| seen.value));
     let whole = scene.cell.windows.whole.as_ref()?;

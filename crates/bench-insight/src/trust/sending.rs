@@ -34,10 +34,8 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
 fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
     let mean = |metric| scene.cell.metrics.get(&metric).map(|d| d.mean);
     let (from_due, from_sent) = (mean(Metric::E2eDue)?, mean(Metric::E2e)?);
-    let connecting = scene.cell.metrics.get(&Metric::Connect);
-    let requests = scene.cell.metrics.get(&Metric::E2e)?.n as f64;
-    let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
-    let idle = from_due - from_sent - connecting;
+    let connecting = scene.requests().map(|seen| seen.connecting.as_f64());
+    let idle = from_due - from_sent - connecting.unwrap_or(0.0);
     let cycle = match scene.cell.load {
         // Where users think, between requests or between turns, most of a slot's time is theirs.
         Load::Closed {

@@ -86,3 +86,15 @@ fn without_a_rule_nothing_ends() {
     pooled.add((0..5_000).map(|at| request(at, &[])));
     assert!(!pooled.is_enough());
 }
+
+/// The requests that were in flight when a rule was met may widen the interval again.
+#[test]
+fn a_rule_that_ended_its_cell_was_reached() {
+    let mut stop = StopRule::of(&cell(&["mean:ttft=5%"]));
+    let calm: Vec<f64> = (0..400).map(|n| 100.0 + f64::from(n % 7)).collect();
+    stop.look(calm.len(), |_| calm.clone());
+    assert!(stop.is_enough());
+    let wild = calm.into_iter().chain([1e6, 2e6]).collect::<Vec<_>>();
+    let outcomes = stop.outcomes(|_| wild.clone());
+    assert!(outcomes[0].reached && outcomes[0].half_width.is_none_or(|width| width > 0.05));
+}

@@ -160,8 +160,13 @@ impl<'a> Judge<'a> {
                 (quantile_seen(&clusters, slo.q), within)
             }
         };
-        let verdict = match (&seen, within) {
-            (Some(_), Some(share)) => verdict(&without_lost(share_interval(&share), &told), slo.q),
+        // Where no answer has the metric, each meets the objective for want of it.
+        let nobody = !told.is_empty() && told.iter().all(|row| self.meets(slo, row).1);
+        let within = within.or_else(|| share(&told).0.filter(|_| nobody));
+        let verdict = match within {
+            Some(share) if seen.is_some() || nobody => {
+                verdict(&without_lost(share_interval(&share), &told), slo.q)
+            }
             _ => SloVerdict::CannotTell,
         };
         SloOutcome {

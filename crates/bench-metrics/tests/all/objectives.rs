@@ -172,6 +172,27 @@ fn one_token_answers_meet_an_objective_on_gaps_and_are_counted_as_such() {
 }
 
 #[test]
+fn where_no_answer_has_a_gap_an_objective_on_gaps_is_met() {
+    let verdict = |metric, n| {
+        let mut context = closed(1);
+        context.slos = vec![Slo {
+            metric,
+            q: 0.95,
+            limit: 5e6,
+            use_case: None,
+        }];
+        let all: Vec<RequestRecord> = (0..n)
+            .map(|i| even(i, 100.0 * i as f64, 20.0, 10.0, 1))
+            .collect();
+        summarise_cell(&all, context).slos[0].verdict
+    };
+    for metric in [Metric::Itl, Metric::Tpot] {
+        assert_eq!(verdict(metric, 100), SloVerdict::Pass);
+        assert_eq!(verdict(metric, 10), SloVerdict::CannotTell, "too few");
+    }
+}
+
+#[test]
 fn an_answer_without_content_meets_no_objective_and_is_no_good_request() {
     let mut context = closed(1);
     context.slos = vec![Slo {

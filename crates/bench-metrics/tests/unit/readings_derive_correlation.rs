@@ -3,6 +3,7 @@ use super::*;
 #[test]
 fn equal_values_share_their_rank() {
     assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
+    assert_eq!(ranks(&[0.1 + 0.2, 0.3, 0.0]), [2.5, 2.5, 1.0]);
 }
 
 #[test]

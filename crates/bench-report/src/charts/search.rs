@@ -26,14 +26,14 @@ fn across(name: &str, least: f64, most: f64) -> Axis {
 pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
     let found = run.analysis.capacity.as_ref()?;
     let stages: Vec<(f64, &CellRecord)> = tables::stages(run, found)
-        .filter_map(|cell| Some((tables::load_level(&cell.load).0?, cell)))
+        .filter_map(|cell| Some((tables::load_level(&cell.load)?, cell)))
         .collect();
     let loads = || stages.iter().map(|(load, _)| *load);
     let (least, most) = (
         loads().reduce(f64::min)? / 1.15,
         loads().reduce(f64::max)? * 1.15,
     );
-    let unit = tables::capacity_unit(found);
+    let unit = tables::capacity_unit(run, found);
     let name = match found.factor.as_str() {
         "rate" => "requested rate (requests/s)",
         _ => "concurrency",

@@ -294,7 +294,7 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
             .filter_map(|cell| Some((place(cell)?, cell)));
         let seen: Vec<_> = cells.collect();
         let labels = seen.iter().map(|(at, cell)| {
-            let level = load_level(&cell.load).0.filter(|_| run.cells.len() > 1);
+            let level = load_level(&cell.load).filter(|_| run.cells.len() > 1);
             (
                 *at,
                 level.map_or_else(String::new, |level| level.to_string()),

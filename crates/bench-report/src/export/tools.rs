@@ -232,17 +232,10 @@ impl<S: Read + Seek> Rows<'_, S> {
 /// not in the other tools' figures either.
 fn start(record: &RequestRecord) -> Stamp {
     let wire = &record.wire;
-    let set_up = [
-        wire.connection.resolve,
-        wire.connection.connect,
-        wire.connection.tls,
-    ];
     let taken_up = record.dispatched.unwrap_or(record.due);
-    let asked_for = wire.connected.map(|ready| {
-        let set_up: Nanos = set_up.into_iter().flatten().sum();
-        ready - set_up
-    });
-    asked_for.map_or(taken_up, |at| at.max(taken_up))
+    let set_up = wire.connection.set_up().unwrap_or_default();
+    wire.connected
+        .map_or(taken_up, |ready| (ready - set_up).max(taken_up))
 }
 
 /// First start and last end of everything that was sent, seconds, by repeat: what lies between repeats is no time of the measurement.

@@ -7,7 +7,9 @@ use bench_schema::{
 };
 
 use super::outcomes::verdict_counts;
-use super::{gap_metric, label, load_level, named, of_cells, population_words, trust_mark};
+use super::{
+    gap_metric, label, load_level, named, of_cells, population_words, rate_unit, trust_mark,
+};
 use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
 use crate::text::shortened;
 
@@ -28,14 +30,14 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
     let mixed = (open && closed) || ramps;
     let load = match (open, mixed) {
         (_, true) => Column::text("load"),
-        (true, false) => Column::number("rate", "req/s"),
+        (true, false) => Column::number("rate", rate_unit(run)),
         (false, false) => Column::number("concurrency", ""),
     };
     let level = move |cell: &&CellRecord| {
         let level = if mixed {
             Cell::text(label(cell))
         } else {
-            Cell::number(load_level(&cell.load).0)
+            Cell::number(load_level(&cell.load))
         };
         level.marked(trust_mark(run, cell))
     };
@@ -250,9 +252,10 @@ pub(crate) fn scaling_of(rows: &[ScalingRow]) -> Option<Table> {
 
 /// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).
 pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
-    let mut sheet = Sheet::new().column(Column::number("rate", "req/s"), |cell: &&CellRecord| {
-        Cell::number(load_level(&cell.load).0).marked(trust_mark(run, cell))
-    });
+    let mut sheet = Sheet::new().column(
+        Column::number("rate", rate_unit(run)),
+        |cell: &&CellRecord| Cell::number(load_level(&cell.load)).marked(trust_mark(run, cell)),
+    );
     for (metric, origin, group) in [
         (Metric::Ttft, Origin::Sent, "TTFT from send"),
         (Metric::Ttft, Origin::Due, "TTFT from due"),

@@ -5,7 +5,7 @@ use bench_schema::{
 };
 
 use super::outcomes::amount;
-use super::{load_level, objective_words};
+use super::{load_level, objective_words, rate_unit};
 use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::{SENTENCE, shortened};
@@ -19,12 +19,12 @@ pub(crate) fn slo_words(slo: &Slo) -> String {
     objective_words(slo) + &whose
 }
 
-/// `requests/s`, or `in flight`.
-pub(crate) fn unit(found: &CapacityRecord) -> &'static str {
-    if found.factor == "rate" {
-        "requests/s"
-    } else {
-        "in flight"
+/// `requests/s`, `conversations/s` or `in flight`.
+pub(crate) fn unit(run: &RunRecord, found: &CapacityRecord) -> &'static str {
+    match (found.factor.as_str(), rate_unit(run)) {
+        ("rate", "req/s") => "requests/s",
+        ("rate", unit) => unit,
+        _ => "in flight",
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn stages<'a>(
 pub(crate) fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
     let found = run.analysis.capacity.as_ref()?;
     let value = found.value?;
-    let load = |cell: &CellRecord| load_level(&cell.load).0.filter(|load| *load <= value);
+    let load = |cell: &CellRecord| load_level(&cell.load).filter(|load| *load <= value);
     let told = stages(run, found).filter(|cell| !found.left_out.contains_key(&cell.id));
     let at = told.filter_map(|cell| Some((cell, load(cell)?)));
     at.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
@@ -50,7 +50,7 @@ pub(crate) fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
 /// What a search found, in sentences: the capacity with its interval, what binds, why it ended, and what it cost; absent where none was asked for.
 pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
     let found = run.analysis.capacity.as_ref()?;
-    let unit = unit(found);
+    let unit = unit(run, found);
     let mut said = match (found.value, found.low, found.high) {
         (Some(value), Some(low), Some(high)) => format!(
             "{} {unit} (95 % CI {} to {})",
@@ -120,12 +120,12 @@ fn share_words(cell: &CellRecord, objective: usize) -> Option<String> {
 pub(crate) fn table(run: &RunRecord) -> Option<Table> {
     let found = run.analysis.capacity.as_ref()?;
     let load = match found.factor.as_str() {
-        "rate" => Column::number("rate", "req/s"),
+        "rate" => Column::number("rate", rate_unit(run)),
         _ => Column::number("concurrency", ""),
     };
     let mut sheet = Sheet::new()
         .column(load, |cell: &&CellRecord| {
-            Cell::number(load_level(&cell.load).0)
+            Cell::number(load_level(&cell.load))
         })
         .count("n", |cell| cell.counts.planned)
         .count("warm-up", |cell| cell.counts.warmup)
@@ -169,7 +169,7 @@ fn label_left_out() -> String {
 pub(super) fn objectives(run: &RunRecord) -> Option<Table> {
     let found = run.analysis.capacity.as_ref()?;
     let unit = match found.factor.as_str() {
-        "rate" => "req/s",
+        "rate" => rate_unit(run),
         _ => "in flight",
     };
     let binding = found.binding.and_then(|i| usize::try_from(i).ok());

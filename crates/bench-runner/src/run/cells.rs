@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
-use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
+use bench_schema::{CELLS_FILE, CellProgress, CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
@@ -89,6 +89,46 @@ impl Sums {
     }
 }
 
+/// Keeps [`CELLS_FILE`].
+struct CellsFile<'a> {
+    run: &'a Run<'a>,
+    directory: &'a RunDirectory,
+    cells: Vec<CellProgress>,
+}
+
+impl<'a> CellsFile<'a> {
+    fn new(run: &'a Run<'a>, directory: &'a RunDirectory) -> Self {
+        Self {
+            run,
+            directory,
+            cells: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, cell: &Cell) {
+        self.cells.push(CellProgress {
+            cell: cell.id.clone(),
+            began: self.run.clock.now(),
+            ended: None,
+            ended_early: None,
+        });
+        self.write();
+    }
+
+    fn end(&mut self, cell: &CellRecord) {
+        if let Some(last) = self.cells.last_mut() {
+            last.ended = Some(self.run.clock.now());
+            last.ended_early.clone_from(&cell.ended_early);
+        }
+        self.write();
+    }
+
+    fn write(&self) {
+        let text = serde_json::to_string(&self.cells).unwrap_or_default();
+        self.run.warn(self.directory.write(CELLS_FILE, &text));
+    }
+}
+
 /// Whether its server was dead before anything of it was measured.
 fn ended_in_its_warmup(cell: &CellRecord) -> bool {
     cell.ended_early.is_some() && cell.counts.planned == 0
@@ -105,6 +145,7 @@ impl Run<'_> {
         record: &mut RunRecord,
     ) -> Measured {
         let mut evidence = Vec::new();
+        let mut begun = CellsFile::new(self, directory);
         let mut written: Option<Stamp> = None;
         let mut last = false;
         for index in 0.. {
@@ -122,13 +163,12 @@ impl Run<'_> {
             let Some(cell) = found else { break };
             if record.cells.len() == index {
                 record.cells.push(self.blank_cell(&cell));
-                if let Err(error) = directory.begin_cell(record) {
-                    self.progress.note(&format!("warning: {error}"));
-                }
+                self.warn(directory.begin_cell(record));
             }
             if index > 0 {
                 self.cool_down().await;
             }
+            begun.begin(&cell);
             let before = record.cells.get(..index).unwrap_or_default();
             let measured = match self.reset(&cell).await {
                 Ok(()) => self.one_cell(&cell, before, &mut tools).await,
@@ -136,6 +176,7 @@ impl Run<'_> {
             };
             match measured {
                 Ok((cell_record, cell_evidence)) => {
+                    begun.end(&cell_record);
                     // a search would ask for this stage again and again
                     let is_dead = tools.asked.search.is_some() && ended_in_its_warmup(&cell_record);
                     last = last || is_dead;
@@ -156,12 +197,17 @@ impl Run<'_> {
             if written.is_none_or(|before| now - before >= WRITE_EVERY) {
                 written = Some(now);
                 record.clock.met = exchanges(tools.meeting.as_deref());
-                if let Err(error) = directory.write_run(record) {
-                    self.progress.note(&format!("warning: {error}"));
-                }
+                self.warn(directory.write_run(record));
             }
         }
         Ok(evidence)
+    }
+
+    /// What cannot be written does not end a run.
+    fn warn(&self, written: Result<(), RunError>) {
+        if let Err(error) = written {
+            self.progress.note(&format!("warning: {error}"));
+        }
     }
 
     /// The stage that a search asks for after these cells. Of shards the first one asks, by what all of them measured.

@@ -77,7 +77,7 @@ impl Run<'_> {
             "\n{}  {}: {}, {requests}{repeats}, {}",
             cell.id,
             cell.label,
-            load(&self.part(&cell.load)),
+            load(&self.part(&cell.load), cell.rate_unit()),
             cell.dataset
         );
         for line in lines(&summary).chain([time(cell, &summary)]) {
@@ -173,7 +173,7 @@ fn time(cell: &Cell, summary: &PlanSummary) -> String {
 }
 
 /// How load is offered, in words.
-pub(super) fn load(load: &Load) -> String {
+pub(super) fn load(load: &Load, rate_unit: &str) -> String {
     match load {
         Load::Closed {
             concurrency,
@@ -193,7 +193,7 @@ pub(super) fn load(load: &Load) -> String {
             in_flight_cap,
         } => {
             let pace = match rate_per_s {
-                Some(rate) if load.has_one_rate() => format!("{rate} req/s"),
+                Some(rate) if load.has_one_rate() => format!("{rate} {rate_unit}"),
                 _ => arrival.name().to_owned(),
             };
             let cap = in_flight_cap.map(|cap| format!(", at most {cap} in flight"));

@@ -8,9 +8,10 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 use super::cells::{Ends, Tools};
 use super::{Run, aside, dry};
 use crate::config::{Amount, BadLines, LoadSettings};
+use crate::limiter::ConcurrencyLimiter;
 use crate::meet::{Place, Step};
 use crate::open_record::{Label, RecordSink};
-use crate::phase::{ConcurrencyLimiter, Part, Phase, PhaseCounts, Window};
+use crate::phase::{Part, Phase, PhaseCounts, Window};
 use crate::recent::Stage;
 use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
@@ -59,24 +60,17 @@ impl Run<'_> {
         let (warmup, measure) = self.parts(design, ends, tools).await?;
         let parts = || warmup.iter().chain(&measure);
         let requests = parts().map(|part| part.requests).sum();
-        self.progress.begin(&name(design), requests);
-        if let Some(live) = &self.live {
-            let stage = Stage {
-                cell: ends.cell,
-                phase: self.secrets.hidden(&name(design)),
-                offered: dry::load(&load),
-                requests,
-                length: lasts(design),
-                began: self.clock.now(),
-                over_before: self.progress.counters().over(),
-            };
-            live.begin(&cell.id, stage);
-        }
+        self.show(design, ends.cell, &load, requests);
         for part in parts() {
             tokio::select! {
                 () = self.stop.reached(Ending::Draining) => {}
                 () = part.primed() => {}
             }
+        }
+        let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
+        if ramp_up.is_none() {
+            let ready = parts().map(Part::ready).sum();
+            self.connect(&load, ready, tools).await;
         }
         let at = |step| Place::of(ends.cell, design.repeat, step);
         let agreed = tools.meet(at(design.step())).await;
@@ -89,7 +83,6 @@ impl Run<'_> {
             let own = of_all * peak(&load) / peak(&cell.load);
             ConcurrencyLimiter::new(ramp, start, cell.stop.duration, own)
         });
-        let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
         let phase = Arc::new(Phase {
             load,
             start,
@@ -106,6 +99,34 @@ impl Run<'_> {
         });
         let reports = self.watched(&phase, at(Step::Over), tools).await?;
         Ok((phase, reports))
+    }
+
+    /// Show that a phase is about to begin.
+    fn show(&self, design: &Design<'_>, index: usize, load: &Load, requests: Option<u64>) {
+        let (cell, name) = (design.cell, name(design));
+        self.progress.begin(&name, requests);
+        if let Some(live) = &self.live {
+            let stage = Stage {
+                cell: index,
+                phase: self.secrets.hidden(&name),
+                offered: dry::load(load, cell.rate_unit()),
+                requests,
+                length: lasts(design),
+                began: self.clock.now(),
+                over_before: self.progress.counters().over(),
+            };
+            live.begin(&cell.id, stage);
+        }
+    }
+
+    /// Open the connections of a closed loop's first wave.
+    async fn connect(&self, load: &Load, ready: usize, tools: &Tools<'_>) {
+        if let Some(slots) = first_wave(load, ready) {
+            tokio::select! {
+                () = self.stop.reached(Ending::Draining) => {}
+                () = tools.pool.connect(slots) => {}
+            }
+        }
     }
 
     /// What is not measured, and what is.
@@ -299,6 +320,18 @@ impl Run<'_> {
             ..PlanSpec::default()
         }
     }
+}
+
+/// How many slots of a closed loop begin at once. With fewer conversations that are `ready` nobody knows which slots take them.
+fn first_wave(load: &Load, ready: usize) -> Option<u32> {
+    let slots = match load {
+        Load::Closed {
+            ramp: Some(ramp), ..
+        } => ramp.level(0),
+        Load::Closed { concurrency, .. } => *concurrency,
+        Load::Open { .. } => return None,
+    };
+    (u64::from(slots) <= ready as u64).then_some(slots)
 }
 
 fn name(design: &Design<'_>) -> String {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bench_client::{RequestEncoder, Target, protocol_by_name};
 use bench_schema::{
-    ArrivalKind, FailureKind, Outcome, Phase as PhaseKind, RequestRecord, Stage as At,
+    ArrivalKind, FailureKind, Load, Outcome, Phase as PhaseKind, RequestRecord, Stage as At,
 };
 use bench_workload::{Plan, PlanSpec, TokenCounter, WorkloadError};
 use proptest::prelude::*;

@@ -321,7 +321,8 @@ fn vllm_export(ran: &Ran, cell: &CellRecord, pairs: &[&Pair<'_>], theirs: &Value
     let said = |key: &str| theirs.get(key).and_then(Value::as_f64);
     // That tool counts from before it asks for a connection: a new one, handshake included, is part of its TTFT.
     let begun = |pair: &Pair<'_>| {
-        let new = pair.entry.accepted_ns.filter(|_| pair.entry.reused == 0);
+        let is_new = pair.entry.reused == 0 && !pair.record.wire.connection.beforehand;
+        let new = pair.entry.accepted_ns.filter(|_| is_new);
         new.unwrap_or(pair.entry.head_ns)
     };
     let first = |pair: &&Pair<'_>| Some((pair.entry.after_ns.first()? - begun(pair)) as f64);

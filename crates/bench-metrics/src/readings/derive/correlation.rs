@@ -1,6 +1,6 @@
 //! Do latencies rise where a resource is in use? Rank correlation over slices of time.
 
-use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window, is_counter};
+use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window, as_stored, is_counter};
 
 use super::{Derived, increase, level};
 use crate::num::mean;
@@ -102,8 +102,10 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (spread > 0.0).then(|| product(&a, &b) / spread)
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
+/// Ranks from 1; values that are equal as they are stored share the mean of theirs: what a journal's numbers lose in their last digit when they are
+/// read again must not break a tie.
 fn ranks(values: &[f64]) -> Vec<f64> {
+    let values: Vec<f64> = values.iter().copied().map(as_stored).collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
     let at = |index: usize| values.get(index).copied().unwrap_or_default();
     order.sort_by(|&a, &b| at(a).total_cmp(&at(b)));
