@@ -403,13 +403,12 @@ impl CellAccumulator {
         let mut rows = std::mem::take(&mut self.rows).into_rows();
         rows.sort_by_key(|row| (row.repeat(), row.started()));
         // A schedule of conversations starts one at its rate; how many requests that makes is the conversations' and the answers' doing.
-        if let Load::Open { rate_per_s, .. } = &mut self.context.load
-            && self.groups.tell("turn")
-        {
-            *rate_per_s = None;
-        }
+        let begun_per_s = match &mut self.context.load {
+            Load::Open { rate_per_s, .. } if self.groups.tell("turn") => rate_per_s.take(),
+            _ => None,
+        };
         let load = &self.context.load;
-        let beside = (self.warm.as_slice(), &self.conversations);
+        let beside = (self.warm.as_slice(), &self.conversations, begun_per_s);
         let repeats = rates::repeats(&rows, beside, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);

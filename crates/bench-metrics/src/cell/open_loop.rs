@@ -14,25 +14,31 @@ use super::CellContext;
 use super::rates::{Repeat, interval_of_rate};
 use super::row::Row;
 
-/// How long the plan of `n` requests of a repeat lasts, in seconds: a Poisson or gamma process at a steady rate has rate × duration requests, or
-/// its n-th is due at n / rate. The time before the first of them belongs to it. `None` for a plan that was cut short, and for
-/// every other process: those begin with their first request.
-pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
+/// How long the plan of `n` requests of a repeat lasts, in seconds: a Poisson or gamma process at a steady rate has rate × duration starts, or
+/// its last is due at their number over its rate; starts are requests, or conversations with their own rate and number. The time before the first of
+/// them belongs to it. `None` for a plan that was cut short, and for every other process: those begin with their first request.
+pub(super) fn planned_seconds(
+    context: &CellContext,
+    conversations: Option<(f64, usize)>,
+    n: usize,
+) -> Option<f64> {
     let Load::Open {
-        rate_per_s: Some(rate_per_s),
+        rate_per_s,
         arrival: ArrivalKind::Poisson | ArrivalKind::Gamma { .. },
         ..
     } = context.load
     else {
         return None;
     };
+    let (rate, starts) = conversations.or_else(|| Some((rate_per_s?, n)))?;
     let stop = &context.stop;
+    let is = |number: f64, of: usize| (number - float(of)).abs() < 0.5;
     let seconds = stop.duration.map(Nanos::as_secs_f64);
-    let by_time = seconds.map(|seconds| ((rate_per_s * seconds).round(), seconds));
-    let by_number = stop.requests.map(|n| (n as f64, n as f64 / rate_per_s));
+    let by_time = seconds.filter(|seconds| is((rate * seconds).round(), starts));
+    let by_number = stop.requests.filter(|all| is(*all as f64, n));
+    let by_number = by_number.map(|_| float(starts) / rate);
     let ends = by_time.into_iter().chain(by_number);
-    let (requests, seconds) = ends.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    ((requests - float(n)).abs() < 0.5).then_some(seconds)
+    ends.min_by(f64::total_cmp)
 }
 
 pub(super) type Rate = (f64, Option<Interval>);

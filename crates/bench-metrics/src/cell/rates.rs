@@ -91,7 +91,7 @@ impl<'a> Span<'a> {
 /// The repeats of rows sorted by repeat and start.
 pub(super) fn repeats<'a>(
     rows: &'a [Row],
-    (warm, conversations): (&[Carried], &Conversations),
+    (warm, conversations, begun_per_s): (&[Carried], &Conversations, Option<f64>),
     context: &CellContext,
     timeline: &Timeline,
 ) -> Vec<Repeat<'a>> {
@@ -120,7 +120,11 @@ pub(super) fn repeats<'a>(
             carried: carried()
                 .filter_map(|w| Some((w.sent, w.answered.filter(|at| *at > from)?)))
                 .collect(),
-            planned: open_loop::planned_seconds(context, run.len()),
+            planned: open_loop::planned_seconds(
+                context,
+                begun_per_s.map(|rate| (rate, conversations.len())),
+                run.len(),
+            ),
             conversations,
         })
     })

@@ -351,6 +351,22 @@ fn an_open_loop_of_conversations_offers_their_turns_at_the_rate_of_conversations
     assert_ne!(stationary, Some(false), "the drain is none of the load");
 }
 
+/// Twelve conversations of a Poisson plan of 6 s, the first after 0.7 s.
+#[test]
+fn the_time_before_the_first_conversation_is_offered_time_too() {
+    let begin = (0..12).map(|i| 700.0 + 480.0 * f64::from(i));
+    let mut context = open_at(2.0);
+    context.load = Load::Open {
+        rate_per_s: Some(2.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    context.stop.duration = Some(Nanos::from_secs(6));
+    let cell = summarise_cell(&conversations(begin), context);
+    assert_near(headline(&cell).offered_requests_per_s, 6.0, 1e-6);
+    assert_near(Some(headline(&cell).requests_per_s), 6.0, 1e-6);
+}
+
 #[test]
 fn tokens_of_an_open_loop_are_of_the_time_of_its_requests() {
     let records: Vec<RequestRecord> = (0..12)
