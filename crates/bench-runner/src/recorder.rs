@@ -304,6 +304,8 @@ impl RecorderLoop {
                 self.aggregator = Some(aggregator);
             }
             Message::End(answer) => {
+                // Who says that a cell has ended says that its records are written.
+                self.write(self.clock.now());
                 let _run_is_over = answer.send(self.aggregator.take());
             }
             Message::Close => return false,
@@ -319,6 +321,10 @@ impl RecorderLoop {
         {
             return;
         }
+        self.write(now);
+    }
+
+    fn write(&mut self, now: Stamp) {
         self.flushed = now;
         self.settle();
         let troubles = [self.requests.flush(), self.readings.flush()];

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use bench_schema::{Exchange, Outcome, TokenSource};
 
 use super::*;
@@ -48,17 +50,38 @@ fn a_text_is_counted_where_nobody_told_its_tokens_and_stored_only_where_asked() 
     assert_eq!(settled(false, false, None, 18), unknown);
 }
 
-#[test]
-fn more_records_than_the_queues_hold_are_all_kept() {
-    let folder = tempfile::tempdir().unwrap();
+fn started_in(folder: &Path) -> RecorderThread {
     let progress = Progress::new(false, Secrets::default());
-    let directory = RunDirectory::at(folder.path().to_owned(), progress).unwrap();
+    let directory = RunDirectory::at(folder.to_owned(), progress).unwrap();
     let texts = AnswerTexts {
         counter: None,
         keep: false,
     };
     let (clock, secrets) = (Clock::start(), Secrets::default());
-    let thread = RecorderThread::start(&Arc::new(directory), clock, secrets, texts, None).unwrap();
+    RecorderThread::start(&Arc::new(directory), clock, secrets, texts, None).unwrap()
+}
+
+/// What is killed right after a cell is said to have ended has all of the cell's records.
+#[test]
+fn the_records_of_a_cell_are_written_when_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = started_in(folder.path());
+    for id in 0..3 {
+        thread.recorder.request(Box::new(record(id)));
+    }
+    assert!(thread.recorder.end().is_err(), "nobody asked to add up");
+    let parts = JournalFile::Requests.parts_in(folder.path());
+    let lines = parts
+        .iter()
+        .map(|part| std::fs::read_to_string(part).unwrap().lines().count());
+    assert_eq!(lines.sum::<usize>(), 3);
+    assert!(thread.close().1.is_empty());
+}
+
+#[test]
+fn more_records_than_the_queues_hold_are_all_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = started_in(folder.path());
     let many = u64::try_from(3 * CAPACITY).unwrap();
     let senders: Vec<_> = (0..2)
         .map(|sender| {
