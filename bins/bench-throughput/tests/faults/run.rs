@@ -121,8 +121,9 @@ impl Case {
             .iter()
             .map(|record| {
                 let mut one = Seen::of(record, reset);
-                // a close that nobody announced may come when the next request has the connection already: whether that is sent again is chance
-                if self.name == "close-after" {
+                // a close that nobody announced may come when the next request has the connection already, also one that was opened before the
+                // load began: whether that is sent again is chance
+                if at_accept || self.name == "close-after" {
                     one.kept = one.kept.replace(SENT_AGAIN, "");
                 }
                 one
