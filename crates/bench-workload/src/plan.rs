@@ -135,9 +135,9 @@ impl Inner {
     }
 }
 
-/// The units that make the plan's number of requests; absent where no number ends it.
+/// The units that make the plan's number of requests, for a schedule of them; absent in a closed loop, which has none, and where no number ends it.
 fn units(spec: &PlanSpec, source: &Source, with: &Composer) -> Result<Option<u64>, WorkloadError> {
-    let Some(requests) = spec.requests else {
+    let Some(requests) = spec.requests.filter(|_| spec.load.is_open()) else {
         return Ok(None);
     };
     if let Some(turns) = source.turns_of_every_unit() {

@@ -91,25 +91,23 @@ pub(super) struct Start {
     taken: Option<Stamp>,
 }
 
-/// What the schedule of a repeat started, in the order in which it was due, and how many requests each is.
-pub(super) fn starts(repeat: &Repeat<'_>) -> (Vec<Start>, f64) {
-    let conversations = &repeat.conversations;
-    let of_requests = repeat.rows.iter().map(|row| {
+/// What the schedule of a repeat started: its conversations where it has such, else its requests.
+pub(super) fn starts<'a>(repeat: &'a Repeat<'a>) -> impl Iterator<Item = Start> + Clone {
+    let conversations = repeat.conversations.iter();
+    let requests = repeat.rows.iter();
+    let requests = requests.filter(|_| repeat.conversations.is_empty());
+    let of_conversations = conversations.map(|one| Start {
+        due: one.due,
+        taken: one.taken,
+    });
+    let of_requests = requests.map(|row| {
         let instants = row.instants();
         Start {
             due: instants.due,
             taken: instants.dispatched.or(instants.sent),
         }
     });
-    if conversations.is_empty() {
-        return (of_requests.collect(), 1.0);
-    }
-    let of_conversations = conversations.iter().map(|one| Start {
-        due: one.due,
-        taken: one.taken,
-    });
-    let each = float(repeat.rows.len()) / float(conversations.len());
-    (of_conversations.collect(), each)
+    of_conversations.chain(of_requests)
 }
 
 fn per_second<'a>(
@@ -118,10 +116,11 @@ fn per_second<'a>(
 ) -> Option<f64> {
     let (mut events, mut seconds) = (0.0, 0.0);
     for repeat in repeats {
-        let (starts, each) = starts(repeat);
+        let starts = starts(repeat);
+        let each = float(repeat.rows.len()) / float(starts.clone().count());
         let stamped = || {
-            let starts = starts.iter();
-            starts.filter_map(|start| Some((at(start)?, start.due)))
+            let starts = starts.clone();
+            starts.filter_map(|start| Some((at(&start)?, start.due)))
         };
         let first_due = stamped().map(|(_, due)| due).min();
         let last_due = stamped().map(|(_, due)| due).max();
@@ -196,8 +195,7 @@ fn between_ends<'a>(
 ) -> Vec<Part> {
     let mut parts = Vec::new();
     for repeat in repeats {
-        let (starts, _) = starts(repeat);
-        let due = || starts.iter().map(|start| start.due);
+        let due = || starts(repeat).map(|start| start.due);
         let (Some(from), Some(last_due)) = (due().min(), due().max()) else {
             continue;
         };
@@ -272,13 +270,12 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
     // Long answers fill a server for as long as they take, without a queue: without making anybody wait.
     let filled = unhindered_ends(repeat.rows).and_then(|ends| grown(&levels_of(&ends)));
     let is_filled = growth - filled.unwrap_or(0.0) < counts;
-    let waits_longer = waits_longer(repeat.rows);
-    if is_filled && !waits_longer && !grows_slower(repeat.rows) {
-        return false;
-    }
     // Where the rate itself moves, the number in flight is no straight line.
     if !load.has_one_rate() {
-        return waits_longer && !is_filled;
+        return !is_filled && waits_longer(repeat.rows);
+    }
+    if is_filled && !waits_longer(repeat.rows) && !grows_slower(repeat.rows) {
+        return false;
     }
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
     let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();

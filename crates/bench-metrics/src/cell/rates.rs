@@ -71,8 +71,7 @@ impl<'a> Span<'a> {
 
     /// The part of it in which an open loop offers load.
     fn while_offered(&self) -> Self {
-        let (starts, _) = open_loop::starts(self.repeat);
-        let last = starts.iter().map(|start| start.due).max();
+        let last = open_loop::starts(self.repeat).map(|start| start.due).max();
         let to = last.filter(|last| *last > self.counted.from);
         let counted = Window {
             to: to.unwrap_or(self.counted.to),
