@@ -31,6 +31,12 @@ pub enum DatasetSpec {
     },
     /// `text`: English prose of exactly the asked length.
     Text,
+    /// `random:INPUT/OUTPUT` or `text:INPUT/OUTPUT`: words without meaning, or prose, with lengths of its own.
+    Sized {
+        prose: bool,
+        /// One pair.
+        lengths: JointSpec,
+    },
     /// `study:short` (5 words), `study:medium` (19), `study:long` (106), `study:gpt2`.
     Study(Study),
     /// `spread` or `spread:tiny,long`: total lengths in categories, in turn.
@@ -78,8 +84,17 @@ impl DatasetSpec {
             | Self::Joint(_)
             | Self::RandomIds { .. }
             | Self::Text
+            | Self::Sized { .. }
             | Self::Spread(_)
             | Self::MultiTurn { .. } => Some(BTreeSet::new()),
+        }
+    }
+
+    /// Lengths of prompts and answers that it draws together.
+    pub(crate) fn joint_lengths(&self) -> Option<&JointSpec> {
+        match self {
+            Self::Joint(lengths) | Self::Sized { lengths, .. } => Some(lengths),
+            _ => None,
         }
     }
 }
@@ -201,7 +216,7 @@ pub(crate) fn length_pairs(path: &Path) -> Result<Vec<(u64, u64)>, WorkloadError
 
 // Datasets from text and back.
 
-const EXPECTED: &str = "mixed, random, random-ids[:VOCABULARY], text, joint:WEIGHT*INPUT/OUTPUT+…, study:short|medium|long|gpt2, spread[:CATEGORIES], \
+const EXPECTED: &str = "mixed, random[:INPUT/OUTPUT], random-ids[:VOCABULARY], text[:INPUT/OUTPUT], joint:WEIGHT*INPUT/OUTPUT+…, study:short|medium|long|gpt2, spread[:CATEGORIES], \
     prefix:GROUPS:PREFIX:OWN[:zipf=S], multiturn:TURNS:FIRST:NEXT[:think=SECONDS], or a file as sharegpt:FILE, \
     sharegpt-turns:FILE, c4:FILE, burstgpt:FILE, azure:FILE, mooncake:FILE, trace:FILE, jsonl:FILE, csv:FILE, txt:FILE, \
     openai-batch:FILE";
@@ -258,8 +273,12 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
         },
         ("prefix", Some(rest)) => prefix(rest),
         ("multiturn", Some(rest)) => multiturn(rest),
-        ("mixed" | "random" | "text", Some(rest)) => Err(format!(
-            "`{name}` takes no parameters, but `:{rest}` follows"
+        ("random" | "text", Some(pair)) => Ok(DatasetSpec::Sized {
+            prose: name == "text",
+            lengths: JointSpec::pair(pair)?,
+        }),
+        ("mixed", Some(rest)) => Err(format!(
+            "`mixed` takes no parameters, but `:{rest}` follows"
         )),
         _ if name.contains(['/', '.']) => {
             Err("a file needs a format prefix, as in jsonl:FILE".to_owned())
@@ -338,6 +357,12 @@ impl fmt::Display for DatasetSpec {
                 vocabulary: Some(n),
             } => write!(f, "random-ids:{n}"),
             Self::Text => f.write_str("text"),
+            Self::Sized { prose, lengths } => {
+                let pair = lengths.to_string();
+                let pair = pair.strip_prefix("joint:1*").unwrap_or(&pair);
+                let name = if *prose { "text" } else { "random" };
+                write!(f, "{name}:{pair}")
+            }
             Self::Joint(joint) => joint.fmt(f),
             Self::Study(study) => write!(f, "study:{}", study.name()),
             Self::Spread(categories) if *categories == LengthCategory::ALL => f.write_str("spread"),

@@ -113,6 +113,10 @@ impl FromStr for JointSpec {
 
 fn part(text: &str) -> Result<JointPart, String> {
     let (weight, pair) = weighted(text)?;
+    weighing(weight, pair)
+}
+
+fn weighing(weight: f64, pair: &str) -> Result<JointPart, String> {
     let (input, output) = pair
         .split_once('/')
         .ok_or_else(|| format!("`{pair}` is not of the form INPUT/OUTPUT"))?;
@@ -123,12 +127,25 @@ fn part(text: &str) -> Result<JointPart, String> {
     })
 }
 
+impl JointSpec {
+    /// `INPUT/OUTPUT`: one pair of distributions.
+    pub(crate) fn pair(text: &str) -> Result<Self, String> {
+        Ok(Self::Mixture(vec![weighing(1.0, text)?]))
+    }
+}
+
+impl fmt::Display for JointPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.input, self.output)
+    }
+}
+
 impl fmt::Display for JointSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empirical(file) => write!(f, "joint:empirical:{}", file.display()),
             Self::Mixture(parts) => {
-                let show = |p: &JointPart| format!("{}*{}/{}", p.weight, p.input, p.output);
+                let show = |part: &JointPart| format!("{}*{part}", part.weight);
                 let parts: Vec<String> = parts.iter().map(show).collect();
                 write!(f, "joint:{}", parts.join("+"))
             }

@@ -181,7 +181,16 @@ fn effect_of(members: &[&CellRecord]) -> Option<PromptEffect> {
     })
 }
 
-/// What longer prompts cost: E2E at one answer length, else prefill (TTFT) at one load.
+/// The cells under the lowest load, where load varies: under more of it TTFT grows for another reason.
+fn at_lowest_load(cells: &[CellRecord]) -> Vec<&CellRecord> {
+    let levels = view::load_series(cells);
+    let level = |cell: &CellRecord| view::level(cell, levels.as_ref()?.0);
+    let lowest = cells.iter().filter_map(level).min_by(f64::total_cmp);
+    let lowest = |cell: &&CellRecord| level(cell) == lowest;
+    cells.iter().filter(lowest).collect()
+}
+
+/// What longer prompts cost: E2E at one answer length, else prefill (TTFT) at the lowest load.
 pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if let Some(effect) = prompt_effect(cells) {
         let mut found = Draft::new(Fact::PromptLength, 0.0)
@@ -194,10 +203,7 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
         found.cells = effect.cells;
         return Some(found);
     }
-    // Under varying load TTFT grows for another reason.
-    if view::load_series(cells).is_some() {
-        return None;
-    }
+    let cells = at_lowest_load(cells);
     // Less what is told of each answer's waiting, else by the cell's shares; without either the whole time before the first token.
     let prefill = |cell: &CellRecord| {
         let phases = cell.phases.as_ref();
@@ -214,6 +220,7 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     };
     let mut points: Vec<(f64, f64, &CellRecord)> = cells
         .iter()
+        .copied()
         .filter_map(|cell| Some((view::input_tokens(cell)?, time(cell)?, cell)))
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,6 +1,6 @@
 //! Comprehensive Benchmark Analysis Report: phases, datasets, rates, models, GPUs.
 
-use bench_schema::{Cause, Fact, Known, RunRecord};
+use bench_schema::{Cause, Fact, Factor, Known, Metric, RunRecord};
 
 use super::{causes, fact, figures, found, load, named, near};
 
@@ -119,6 +119,30 @@ fn phase_report_prefill_grows_fourfold_from_short_to_long_prompts() {
     near(figures(grows, Known::SlowDown)[0], 4.1, 0.05);
     near(figures(grows, Known::LevelBefore)[0], 1.8e9, 1e7);
     near(figures(grows, Known::LevelAfter)[0], 7.3e9, 1e7);
+}
+
+#[test]
+fn phase_report_prefill_of_datasets_crossed_with_rates_is_that_at_the_lowest_rate() {
+    let mut run = load::run("phases-datasets");
+    let rate = |rate: f64| ("rate".to_owned(), Factor::from(rate));
+    let mut busy = run.cells.clone();
+    for cell in &mut busy {
+        cell.id = format!("busy-{}", cell.id);
+        cell.factors.extend([rate(20.0)]);
+        for metric in [Metric::Ttft, Metric::Prefill] {
+            if let Some(times) = cell.metrics.get_mut(&metric) {
+                times.mean *= 3.0;
+            }
+        }
+    }
+    for cell in &mut run.cells {
+        cell.factors.extend([rate(2.0)]);
+    }
+    run.cells.splice(..0, busy);
+    let all = bench_insight::findings(&run, &[]);
+    let grows = fact(&all, Fact::PromptLength);
+    near(figures(grows, Known::SlowDown)[0], 4.1, 0.05);
+    near(figures(grows, Known::LevelBefore)[0], 1.8e9, 1e7);
 }
 
 #[test]

@@ -297,7 +297,7 @@ fn named_by(mut cell: Cell, values: &Values) -> Cell {
     let more: Vec<_> = values.iter().filter(|(name, _)| !own(name)).collect();
     for (name, value) in more {
         let safe = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-        let short: String = value.chars().filter(|c| safe(*c)).take(24).collect();
+        let short: String = value.replace(|c| !safe(c), "-").chars().take(24).collect();
         let short = match name.as_str() {
             "input_tokens" => format!("i{short}"),
             "output_tokens" => format!("o{short}"),

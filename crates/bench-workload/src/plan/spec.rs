@@ -230,17 +230,15 @@ impl PlanSpec {
 
     /// Joint lengths, of the plan or of its dataset.
     pub(crate) fn joint_lengths(&self) -> Option<&JointSpec> {
-        match &self.dataset {
-            DatasetSpec::Joint(joint) => Some(joint),
-            _ => self.joint.as_ref(),
-        }
+        self.dataset.joint_lengths().or(self.joint.as_ref())
     }
 
     /// Lengths that would be passed over in silence are refused.
     fn check_lengths(&self) -> Result<(), WorkloadError> {
         let joint = self.joint_lengths().is_some();
         let input = self.input.is_some() || joint;
-        let both = matches!(self.dataset, DatasetSpec::Joint(_)) && self.joint.is_some();
+        let sized = self.dataset.joint_lengths().is_some();
+        let both = sized && self.joint.is_some();
         if both || joint && (self.input.is_some() || self.output.is_some()) {
             return Err(WorkloadError::Conflict {
                 what: "joint lengths cannot be combined with other lengths".to_owned(),

@@ -20,9 +20,11 @@ pub(super) const OUTPUT: u64 = 128;
 /// The source of a dataset that is no file.
 pub(super) fn of(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadError> {
     Ok(Source::Single(match &spec.dataset {
-        DatasetSpec::Random | DatasetSpec::Joint(_) => random(),
+        DatasetSpec::Random | DatasetSpec::Joint(_) | DatasetSpec::Sized { prose: false, .. } => {
+            random()
+        }
         DatasetSpec::RandomIds { vocabulary } => ids(*vocabulary, with)?,
-        DatasetSpec::Text => prose(),
+        DatasetSpec::Text | DatasetSpec::Sized { prose: true, .. } => prose(),
         DatasetSpec::Study(study) => fixed_prompts(*study),
         DatasetSpec::Spread(categories) => spread(categories.clone()),
         DatasetSpec::Prefix {
