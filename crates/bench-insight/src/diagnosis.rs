@@ -477,11 +477,22 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
 /// Nothing costs users time; and where the limit lies, if a sweep shows it.
 fn healthy(run: &RunRecord) -> Option<Finding> {
     let draft = Draft::new(Cause::Healthy, 0.0).refuted_by(Experiment::TwiceTheLoad);
+    // of several series with as many levels, the one that ends with the highest throughput
+    let end = |series: &[(f64, &CellRecord)]| {
+        let end = series.last().and_then(|(_, cell)| view::throughput(cell));
+        end.unwrap_or(0.0)
+    };
     // A search goes beyond the limit on purpose, in stages too short to tell it, and has its own answer.
     let is_sweep = run.analysis.capacity.is_none();
     let found = view::load_series(&run.cells)
         .filter(|_| is_sweep)
-        .and_then(|(factor, series)| Some((factor, series.into_iter().max_by_key(Vec::len)?)));
+        .and_then(|(factor, series)| {
+            let longest = series.into_iter().max_by(|a, b| {
+                let levels = a.len().cmp(&b.len());
+                levels.then_with(|| end(a).total_cmp(&end(b)))
+            });
+            Some((factor, longest?))
+        });
     let Some((factor, members)) = found else {
         let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
         return draft.because(Known::Completed, completed as f64).done();

@@ -14,7 +14,8 @@ pub(crate) use outcomes::{
     objective_words, objectives, quantile_words, summary_line, targets, verdict_counts,
 };
 pub(crate) use results::{
-    grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, shown_factors, sweep,
+    grid, groups, groups_in_order, level_before, peak, scaling, scaling_of, scaling_row,
+    shown_factors, sweep,
 };
 pub(crate) use search::{capacity_words, nearest_stage, slo_words, stages, unit as capacity_unit};
 
@@ -72,6 +73,7 @@ pub(crate) fn details(run: &RunRecord) -> Vec<Table> {
         Metric::TokensPerChunk,
     ];
     let all = [
+        level_before(run).filter(|_| run.analysis.capacity.is_none()),
         causes(run),
         phases(run),
         distributions(run, &latencies, "All latencies"),

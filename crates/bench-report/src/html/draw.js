@@ -112,8 +112,8 @@ var BENCH = (function () {
     ['xAxis', 'yAxis'].forEach(function (which) {
       list(option[which]).forEach(function (axis, index) {
         var up = which === 'yAxis';
-        axis.axisLabel = into(axis.axisLabel || {}, { color: theme.soft, hideOverlap: true, fontSize: narrow ? 10 : 11,
-          width: up && axis.type === 'category' ? (narrow ? 90 : 220) : narrow ? 64 : 110, overflow: 'truncate' });
+        axis.axisLabel = into(axis.axisLabel || {}, { color: theme.soft, hideOverlap: true, fontFamily: FONT, fontSize: narrow ? 10 : 11,
+          width: up && axis.type === 'category' ? (narrow ? 130 : 220) : narrow ? 64 : 110, overflow: 'truncate' });
         axis.axisLine = into(axis.axisLine || {}, { lineStyle: { color: theme.axis } });
         axis.axisTick = into(axis.axisTick || {}, { show: !up, lineStyle: { color: theme.axis } });
         axis.splitLine = into(axis.splitLine || {}, { show: up && index === 0 && axis.type !== 'category', lineStyle: { color: theme.split } });

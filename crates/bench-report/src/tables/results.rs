@@ -41,14 +41,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
         };
         level.marked(trust_mark(run, cell))
     };
-    let mut sheet = Sheet::new().column(load, level);
-    let others = shown_factors(run).into_iter();
-    for name in others.filter(|name| !matches!(name.as_str(), "concurrency" | "rate")) {
-        sheet = sheet.column(factor_column(run, &name), move |cell| {
-            factor_cell(cell.factors.get(&name))
-        });
-    }
-    let mut sheet = sheet
+    let mut sheet = beside_load(run, Sheet::new().column(load, level))
         .count("n", |cell| answers(cell))
         .number(("offered", "req/s"), |cell: &&CellRecord| {
             cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())
@@ -170,20 +163,27 @@ fn is_of_tokens(cell: &CellRecord, row: &ScalingRow) -> bool {
     tokens.is_some_and(|tokens| rates.is_some_and(|rates| tokens <= off(rates.requests_per_s)))
 }
 
+/// What the rate of a scaling table is of, and its unit.
+fn rate_of(step: Step<'_>) -> (&'static str, &'static str) {
+    if is_of_tokens(step.cell, step.row) {
+        ("output", "tok/s")
+    } else {
+        ("requests", "req/s")
+    }
+}
+
+/// What a figure of E2E became since another level, in percent.
+fn change(cell: &CellRecord, then: &CellRecord, figure: Pick) -> Option<f64> {
+    let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
+    (cell.id != then.id).then_some(())?;
+    Some((of(cell)? / of(then)? - 1.0) * 100.0)
+}
+
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let steps = steps(run);
     let base = *steps.first()?;
-    let (what, unit) = if is_of_tokens(base.cell, base.row) {
-        ("output", "tok/s")
-    } else {
-        ("requests", "req/s")
-    };
-    let change = |cell: &CellRecord, then: &CellRecord, figure: Pick| {
-        let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
-        (cell.id != then.id).then_some(())?;
-        Some((of(cell)? / of(then)? - 1.0) * 100.0)
-    };
+    let (what, unit) = rate_of(base);
     // What the efficiency is a share of: of arrival rates it knows what was really offered.
     let linear = |row: &ScalingRow| Some(row.value / row.efficiency?).filter(|x| x.is_finite());
     let mut sheet = Sheet::new()
@@ -209,19 +209,6 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             move |step: &Step<'_>| Cell::number(change(step.cell, step.first, figure)),
         );
     }
-    sheet = sheet.column(Column::of("vs previous level", "rate", "%"), |step| {
-        let rate = step.before.map(|(_, then)| step.row.value / then.value);
-        Cell::number(rate.map(|rate| (rate - 1.0) * 100.0))
-    });
-    for (name, figure) in CHANGES {
-        let column = Column::of("vs previous level", format!("E2E {name}"), "%");
-        sheet = sheet.column(column, move |step| {
-            Cell::number(
-                step.before
-                    .and_then(|(then, _)| change(step.cell, then, figure)),
-            )
-        });
-    }
     let one_series = steps.iter().filter(|step| step.before.is_none()).count() == 1;
     let first = if one_series {
         label(base.cell)
@@ -231,6 +218,35 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let title = format!("Change relative to {first}, {}", population_words(run));
     let table = sheet.rows(title, steps)?;
     (table.rows.len() > 1).then_some(table)
+}
+
+/// Each level held against the one before it. Nothing where that is the first for all: [`scaling`] says the same.
+pub(crate) fn level_before(run: &RunRecord) -> Option<Table> {
+    let steps = steps(run);
+    let (what, _) = rate_of(*steps.first()?);
+    let later = |step: &Step<'_>| {
+        step.before
+            .is_some_and(|(then, _)| then.id != step.first.id)
+    };
+    steps.iter().any(later).then_some(())?;
+    let mut sheet = Sheet::new()
+        .column(Column::text("cell"), |step: &Step<'_>| {
+            named(run, step.cell)
+        })
+        .number((what, "%"), |step| {
+            Some((step.row.value / step.before?.1.value - 1.0) * 100.0)
+        });
+    for (name, figure) in CHANGES {
+        sheet = sheet.column(Column::of("E2E", name, "%"), move |step: &Step<'_>| {
+            let before = step.before;
+            Cell::number(before.and_then(|(then, _)| change(step.cell, then, figure)))
+        });
+    }
+    let title = format!("Change from the level before, {}", population_words(run));
+    sheet.rows(
+        title,
+        steps.into_iter().filter(|step| step.before.is_some()),
+    )
 }
 
 /// The cell's row of the scaling table.
@@ -250,12 +266,27 @@ pub(crate) fn scaling_of(rows: &[ScalingRow]) -> Option<Table> {
         .rows("Scaling along the axis", rows)
 }
 
+/// A column for each factor besides the load in which cells differ.
+fn beside_load<'a>(
+    run: &'a RunRecord,
+    mut sheet: Sheet<'a, &'a CellRecord>,
+) -> Sheet<'a, &'a CellRecord> {
+    let others = shown_factors(run).into_iter();
+    for name in others.filter(|name| !matches!(name.as_str(), "concurrency" | "rate")) {
+        sheet = sheet.column(factor_column(run, &name), move |cell| {
+            factor_cell(cell.factors.get(&name))
+        });
+    }
+    sheet
+}
+
 /// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).
 pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
-    let mut sheet = Sheet::new().column(
+    let sheet = Sheet::new().column(
         Column::number("rate", rate_unit(run)),
         |cell: &&CellRecord| Cell::number(load_level(&cell.load)).marked(trust_mark(run, cell)),
     );
+    let mut sheet = beside_load(run, sheet);
     for (metric, origin, group) in [
         (Metric::Ttft, Origin::Sent, "TTFT from send"),
         (Metric::Ttft, Origin::Due, "TTFT from due"),
