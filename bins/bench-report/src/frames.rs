@@ -3,7 +3,7 @@
 use bench_frames::FramesError;
 use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
 use bench_report::{Cell, Column, Table};
-use bench_schema::{Metric, RunRecord, TrustVerdict, Unit};
+use bench_schema::{Metric, RunRecord, ScalingRow, TrustVerdict, Unit};
 
 use crate::arguments::{Output, Pivot};
 use crate::compare::names;
@@ -49,6 +49,7 @@ pub(crate) fn along(
     let runs: Vec<(String, &RunRecord)> = runs.map(|(i, run)| (i.to_string(), run)).collect();
     let mut cells = bench_frames::cells(&runs)?;
     let by = format!("tag.{}", axis.unwrap_or("run"));
+    let records: Vec<&RunRecord> = runs.iter().map(|(_, run)| *run).collect();
     if axis.is_none() {
         let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
             let cells = group.iter().map(|run| run.record.cells.len()).sum();
@@ -57,7 +58,17 @@ pub(crate) fn along(
         let column = Series::new(PlSmallStr::from_str(&by), of_cells.collect::<Vec<_>>());
         cells.with_column(column).map_err(FramesError::from)?;
     }
-    let (frame, trust) = bench_frames::along(&cells, &by)?;
+    let is_best = records.iter().flat_map(|run| {
+        let best = bench_insight::best_cell(run).map(|cell| &cell.id);
+        run.cells.iter().map(move |cell| Some(&cell.id) == best)
+    });
+    let best = cells
+        .filter(&is_best.collect())
+        .map_err(FramesError::from)?;
+    let (mut frame, trust) = bench_frames::along(&best, &by)?;
+    if let Some(tag) = axis {
+        scaling(&mut frame, &bench_insight::scaling_by_tag(tag, &records))?;
+    }
     let title = axis.map_or_else(
         || "Each run at its best cell".to_owned(),
         |tag| format!("Along {tag}, each level at its best cell"),
@@ -65,6 +76,27 @@ pub(crate) fn along(
     let mut table = table(&frame, &title)?;
     mark(&mut table, &frame, &trust)?;
     Ok(table)
+}
+
+/// Adds how each level's rate scales, as the conclusions have it: `scaling` and `efficiency` behind the best cell.
+fn scaling(frame: &mut DataFrame, rows: &[ScalingRow]) -> Result<(), FramesError> {
+    let levels = match frame.columns().first() {
+        Some(levels) => levels.str()?.iter().collect(),
+        None => Vec::new(),
+    };
+    let row_of = |level: Option<&str>| {
+        let number: f64 = level?.parse().ok()?;
+        rows.iter().find(|row| row.level.total_cmp(&number).is_eq())
+    };
+    let found: Vec<Option<&ScalingRow>> = levels.into_iter().map(row_of).collect();
+    let of = |figure: fn(&ScalingRow) -> Option<f64>| -> Vec<Option<f64>> {
+        found.iter().map(|row| figure((*row)?)).collect()
+    };
+    let (factors, shares) = (of(|row| Some(row.scaling_factor)), of(|row| row.efficiency));
+    for (at, name, values) in [(3, "scaling", factors), (4, "efficiency", shares)] {
+        frame.insert_column(at, Series::new(PlSmallStr::from_static(name), values))?;
+    }
+    Ok(())
 }
 
 /// Puts the verdict on its cells behind each figure of the columns that have one.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use bench_report::site::{Listed, list};
+use bench_report::site::list;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::uri::Authority;
@@ -23,7 +23,7 @@ use crate::arguments::Serve;
 use crate::compare;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
-use crate::site::{listed, page, shelf, trend_page};
+use crate::site::{Entry, page, shelf, trend_page};
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;
@@ -62,7 +62,7 @@ struct Shop {
     /// Whether only this machine can ask.
     loopback: bool,
     /// What was read of whole runs, with the time of their `run.json` then.
-    known: RefCell<BTreeMap<PathBuf, (SystemTime, Listed)>>,
+    known: RefCell<BTreeMap<PathBuf, (SystemTime, Entry)>>,
 }
 
 impl Shop {
@@ -104,11 +104,15 @@ impl Shop {
         Ok(match asked(path, &runs) {
             None => None,
             Some(page @ (Asked::List | Asked::Trends)) => {
-                let all = runs.iter().map(|(key, path)| self.listed(key, path));
+                let all = runs.iter().map(|(key, path)| self.entry(key, path));
                 let (folder, all) = (self.folder.display().to_string(), all.collect::<Vec<_>>());
                 Some(match page {
-                    Asked::Trends => trend_page(&folder, &all),
-                    _ => list(&folder, all, true),
+                    Asked::Trends => trend_page(&folder, &all)?,
+                    _ => list(
+                        &folder,
+                        all.into_iter().map(|one| one.listed).collect(),
+                        true,
+                    ),
                 })
             }
             Some(Asked::Report(run)) => Some(page(&RunFolder::open(run, Reads::default())?)?),
@@ -116,15 +120,15 @@ impl Shop {
         })
     }
 
-    fn listed(&self, key: &str, path: &Path) -> Listed {
+    fn entry(&self, key: &str, path: &Path) -> Entry {
         let changed = path.join("run.json").metadata();
         let changed = changed.and_then(|file| file.modified()).ok();
         let mut known = self.known.borrow_mut();
         match (known.get(path), changed) {
             (Some((then, entry)), Some(now)) if *then == now => entry.clone(),
             _ => {
-                let (entry, _) = listed(key, path);
-                if let Some(now) = changed.filter(|_| entry.is_whole()) {
+                let (entry, _) = Entry::of(key, path);
+                if let Some(now) = changed.filter(|_| entry.listed.is_whole()) {
                     known.insert(path.to_owned(), (now, entry.clone()));
                 }
                 entry

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use bench_frames::run_dirs;
+use bench_frames::polars::prelude::DataFrame;
+use bench_frames::{FramesError, run_dirs};
+use bench_insight::Trend;
 use bench_report::RunFiles;
 use bench_report::site::{Listed, list};
 use bench_schema::counted;
@@ -49,11 +51,35 @@ fn key(path: &Path) -> String {
     key
 }
 
-/// What the list says of a run, and the run where it can be read.
-pub(crate) fn listed(key: &str, path: &Path) -> (Listed, Option<RunFolder>) {
-    match RunFolder::open(path, Reads::default()) {
-        Ok(run) => (Listed::new(key, path, Ok(&run.record)), Some(run)),
-        Err(why) => (Listed::new(key, path, Err(why.to_string())), None),
+/// A run of a folder: what the list says of it, and its figures for the trends where it can be read.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) listed: Listed,
+    pub(crate) figures: Option<DataFrame>,
+}
+
+impl Entry {
+    fn unreadable(key: &str, path: &Path, why: &CommandError) -> Self {
+        Self {
+            listed: Listed::new(key, path, Err(why.to_string())),
+            figures: None,
+        }
+    }
+
+    /// The entry, and the run where it can be read.
+    pub(crate) fn of(key: &str, path: &Path) -> (Self, Option<RunFolder>) {
+        let read = || {
+            let run = RunFolder::open(path, Reads::default())?;
+            Ok((bench_frames::history(&run.record)?, run))
+        };
+        match read() {
+            Ok((figures, run)) => {
+                let listed = Listed::new(key, path, Ok(&run.record));
+                let figures = Some(figures);
+                (Self { listed, figures }, Some(run))
+            }
+            Err(why) => (Self::unreadable(key, path, &why), None),
+        }
     }
 }
 
@@ -109,37 +135,56 @@ fn write_page(file: &Path, run: &RunFolder) -> Result<bool, CommandError> {
     Ok(true)
 }
 
-/// The trends of the runs of a list.
-pub(crate) fn trend_page(folder: &str, runs: &[Listed]) -> String {
-    let seen: Vec<_> = runs.iter().filter_map(Listed::observation).collect();
-    bench_report::trend::page(folder, runs.len(), &seen)
+/// The trends of the runs of a folder.
+pub(crate) fn trend_page(folder: &str, runs: &[Entry]) -> Result<String, CommandError> {
+    let all = runs.iter().filter_map(|run| run.figures.as_ref());
+    let trusted: Vec<&DataFrame> = all.filter(|figures| figures.height() > 0).collect();
+    let mut whole = DataFrame::empty();
+    for (i, figures) in trusted.iter().enumerate() {
+        whole = if i == 0 {
+            (*figures).clone()
+        } else {
+            whole.vstack(figures).map_err(FramesError::from)?
+        };
+    }
+    let series = if trusted.is_empty() {
+        Vec::new()
+    } else {
+        bench_frames::series(&whole)?
+    };
+    let trends = series.into_iter();
+    let trends = trends.filter_map(|one| Trend::new((one.runs, one.cell), &one.figure, one.points));
+    let trends: Vec<Trend> = trends.collect();
+    let counts = (trusted.len(), runs.len());
+    Ok(bench_report::trend::page(folder, counts, &trends))
 }
 
 pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
     let (mut runs, mut kept) = (Vec::new(), 0);
     for (key, path) in shelf(&arguments.folder)? {
-        let (mut entry, run) = listed(&key, &path);
+        let (mut entry, run) = Entry::of(&key, &path);
         let file = arguments.out.join("runs").join(format!("{key}.html"));
         match run.map(|run| write_page(&file, &run)) {
             Some(Ok(false)) => kept += 1,
             // a page that cannot be written is no fault of the run
             Some(Err(why @ CommandError::Write { .. })) => return Err(why),
-            Some(Err(why)) => entry = Listed::new(&key, &path, Err(why.to_string())),
+            Some(Err(why)) => entry = Entry::unreadable(&key, &path, &why),
             Some(Ok(true)) | None => {}
         }
         runs.push(entry);
     }
     let index = arguments.out.join("index.html");
     let mut said = vec![format!("{} listed", counted(runs.len(), "run"))];
-    let unreadable = runs.iter().filter_map(Listed::unreadable);
+    let unreadable = runs.iter().filter_map(|run| run.listed.unreadable());
     said.extend(unreadable.map(|why| format!("listed as unreadable: {why}")));
     if kept > 0 {
         said.push(format!("{} up to date already", counted(kept, "report")));
     }
     let folder = arguments.folder.display().to_string();
     let trends = arguments.out.join("trend.html");
-    files::write_whole(&trends, trend_page(&folder, &runs).as_bytes())?;
-    let text = list(&folder, runs, false);
+    files::write_whole(&trends, trend_page(&folder, &runs)?.as_bytes())?;
+    let listed = runs.into_iter().map(|run| run.listed).collect();
+    let text = list(&folder, listed, false);
     files::write_whole(&index, text.as_bytes())?;
     Ok(Done::well(format!("{}\n", index.display()), said))
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench_metrics::{Sample, scaling_efficiency, scaling_factor};
+use bench_metrics::Sample;
 use bench_schema::{Metric, TrustVerdict};
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IdxCa, IdxSize, PlSmallStr};
 
@@ -148,114 +148,55 @@ const FIGURES: [&str; 10] = [
     "gpu_memory",
 ];
 
-/// The cells of many runs ([`cells`](crate::cells)) along the column `by`: a row for each of its values, in the order in which they come, at the best cell of
-/// each of its runs, which have names of their own; and beside it a frame with the worst verdict on those cells, as [`pivot_cells`] gives it.
+/// The best cells of many runs (those rows of [`cells`](crate::cells)) along the column `by`: a row for each of its values, in the order in which they come; and
+/// beside it a frame with the worst verdict on those cells, as [`pivot_cells`] gives it.
 ///
-/// Columns: `by`, `runs`, `best cell` (the one with the most output tokens a second, or requests where no tokens are known), where all values of `by` are
-/// numbers `scaling` and `efficiency` (over the first), and figures, each the mean over the runs that have it.
+/// Columns: `by`, `runs`, `best cell` (the first run's), and figures, each the mean over the runs that have it.
 ///
 /// # Errors
 /// [`FramesError::NoColumn`].
-pub fn along(frame: &DataFrame, by: &str) -> Result<(DataFrame, DataFrame), FramesError> {
-    let requests = numbers(frame, "requests_per_s")?;
-    let tokens = numbers(frame, "output_tokens_per_s")?.into_iter();
-    let rates: Vec<Option<f64>> = tokens.zip(requests).map(|(a, b)| a.or(b)).collect();
-    let levels = best_cells(frame, by, &rates)?;
-    let mean = |figures: &[Option<f64>]| -> Vec<Option<f64>> {
-        let known = |line: &usize| figures.get(*line).copied().flatten();
-        let level = |(_, lines): &Level| {
-            let own: Vec<f64> = lines.iter().filter_map(known).collect();
-            Some(Sample::of(&own)?.mean())
-        };
-        levels.iter().map(level).collect()
-    };
+pub fn along(best: &DataFrame, by: &str) -> Result<(DataFrame, DataFrame), FramesError> {
+    check(best, by)?;
+    let verdicts = best.column("cell_trust")?;
+    let (mut levels, mut grades) = (Vec::<(String, Vec<usize>)>::new(), Vec::new());
+    for line in 0..best.height() {
+        let level = text(&best.column(by)?.get(line)?);
+        let at = levels.iter().position(|(known, _)| *known == level);
+        let at = at.unwrap_or_else(|| {
+            levels.push((level, Vec::new()));
+            grades.push(0);
+            levels.len() - 1
+        });
+        if let Some(((_, lines), worst)) = levels.get_mut(at).zip(grades.get_mut(at)) {
+            lines.push(line);
+            *worst = grade(&text(&verdicts.get(line)?)).max(*worst);
+        }
+    }
     let firsts = lines(levels.iter().filter_map(|(_, lines)| lines.first()));
     let runs: Vec<u64> = levels.iter().map(|(_, runs)| runs.len() as u64).collect();
-    let best = frame.column("cell")?.take(&firsts)?;
-    let column =
-        |name, values: Vec<Option<f64>>| Column::new(PlSmallStr::from_static(name), values);
     let mut found = vec![
-        frame.column(by)?.take(&firsts)?,
+        best.column(by)?.take(&firsts)?,
         Column::new(PlSmallStr::from_static("runs"), runs),
-        best.with_name(BEST),
+        best.column("cell")?.take(&firsts)?.with_name(BEST),
     ];
-    let (factors, shares) = scaling(&levels, &mean(&rates));
-    found.push(column("scaling", factors));
-    found.push(column("efficiency", shares));
     for name in FIGURES {
-        let figures = mean(&numbers_of(&figure(frame, name)?)?);
-        found.push(column(name, figures));
+        let all = numbers_of(&figure(best, name)?)?;
+        let mean = |(_, lines): &(String, Vec<usize>)| {
+            let known = lines.iter().filter_map(|line| *all.get(*line)?);
+            Some(Sample::of(&known.collect::<Vec<f64>>())?.mean())
+        };
+        let means: Vec<Option<f64>> = levels.iter().map(mean).collect();
+        found.push(Column::new(PlSmallStr::from_static(name), means));
     }
-    let verdicts = frame.column("cell_trust")?;
-    let mut grades = Vec::new();
-    for (_, lines) in &levels {
-        let mut worst = 0;
-        for line in lines {
-            worst = worst.max(grade(&text(&verdicts.get(*line)?)));
-        }
-        grades.push(Some(worst as f64));
-    }
-    let grades = Column::new(BEST, grades);
+    let grades: Vec<f64> = grades.into_iter().map(|grade| grade as f64).collect();
     Ok((
         DataFrame::new(levels.len(), found)?,
-        DataFrame::new(levels.len(), vec![grades])?,
+        DataFrame::new(levels.len(), vec![Column::new(BEST, grades)])?,
     ))
 }
 
 /// The column with the best cell.
 const BEST: PlSmallStr = PlSmallStr::from_static("best cell");
-
-/// A level with the lines of its runs' best cells.
-type Level = (String, Vec<usize>);
-
-/// The levels with, of each run, the line with the highest rate, the first of those that are alike.
-fn best_cells(
-    frame: &DataFrame,
-    by: &str,
-    rates: &[Option<f64>],
-) -> Result<Vec<Level>, FramesError> {
-    check(frame, by)?;
-    let (of_level, of_run) = (frame.column(by)?, frame.column("run")?);
-    let mut levels: Vec<Level> = Vec::new();
-    let mut last = (String::new(), String::new());
-    for (line, rate) in rates.iter().enumerate().filter(|(_, rate)| rate.is_some()) {
-        let now = (text(&of_level.get(line)?), text(&of_run.get(line)?));
-        let known = levels.iter().position(|(level, _)| *level == now.0);
-        let level = known.and_then(|at| levels.get_mut(at));
-        match level {
-            None => levels.push((now.0.clone(), vec![line])),
-            Some((_, lines)) if now != last => lines.push(line),
-            Some((_, lines)) => {
-                let best = lines.last_mut();
-                if let Some(best) = best.filter(|best| rates.get(**best) < Some(rate)) {
-                    *best = line;
-                }
-            }
-        }
-        last = now;
-    }
-    Ok(levels)
-}
-
-/// Each level's rate over the first's, and that over the ratio of the levels; nothing where they are no numbers.
-fn scaling(levels: &[Level], rates: &[Option<f64>]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
-    let number = |(level, _): &Level| level.parse().ok().filter(|x: &f64| x.is_finite());
-    let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();
-    let numbers = numbers.unwrap_or_default();
-    let base = rates.first().copied().flatten();
-    let lowest = numbers.first().copied().filter(|lowest| *lowest > 0.0);
-    let of = |(at, rate): (usize, &Option<f64>)| {
-        let both = numbers.get(at).zip(rate.zip(base));
-        let factor = both.and_then(|(_, (rate, base))| scaling_factor(rate, base));
-        let share = both
-            .zip(lowest)
-            .and_then(|((level, (rate, base)), lowest)| {
-                scaling_efficiency(rate, base, level / lowest)
-            });
-        (factor, share)
-    };
-    rates.iter().enumerate().map(of).unzip()
-}
 
 /// What falls into one place of a pivot.
 #[derive(Default)]
@@ -341,7 +282,7 @@ fn counted(text: &str) -> (String, &str) {
     (long.collect(), text)
 }
 
-fn text(value: &AnyValue<'_>) -> String {
+pub(crate) fn text(value: &AnyValue<'_>) -> String {
     match value {
         // 5, not 5.0
         AnyValue::Float64(number) => number.to_string(),

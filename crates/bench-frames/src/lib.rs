@@ -2,7 +2,7 @@
 //!
 //! [`write_run`] writes a run of any length with bounded memory: a row for each request, for each content event, for each value that was read,
 //! and for each cell with its figures. The latencies are those of `bench-metrics`, in milliseconds; what is not known is null, never NaN.
-//! [`pivot_cells`] puts a figure of many runs side by side, [`along`] their best cells along an axis.
+//! [`pivot_cells`] puts a figure of many runs side by side, [`along`] their best cells along an axis, [`series`] one figure in the order of time.
 //!
 //! ```no_run
 //! # fn grid(runs: &[(String, &bench_schema::RunRecord)]) -> Result<(), bench_frames::FramesError> {
@@ -15,12 +15,14 @@
 mod cells;
 mod figures;
 mod histograms;
+mod history;
 mod journals;
 mod table;
 mod write;
 
 pub use cells::cells;
 pub use figures::{along, pivot_cells};
+pub use history::{Series, history, series};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
 pub use table::{run_dirs, run_name};

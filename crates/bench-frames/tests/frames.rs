@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    Format, FramesError, along, cells, partition, pivot_cells, run_dirs, run_name, write_run,
+    Format, FramesError, Series, along, cells, history, partition, pivot_cells, run_dirs, run_name,
+    series, write_run,
 };
-use bench_metrics::{Sample, latency, scaling_efficiency, scaling_factor};
+use bench_metrics::{Estimate, LEVEL, Sample, latency};
 use bench_schema::{
     CellRecord, Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase,
-    Quantity, RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
+    Quantity, RequestRecord, RunRecord, Stage, Stamp, TokenSource, TrustVerdict, Unit,
 };
 use polars::prelude::{DataFrame, DataType, ParquetReader, SerReader as _};
 use serde_json::json;
@@ -351,13 +352,20 @@ fn levels_of_an_axis_have_the_figures_of_their_best_cells_to_the_last_digit() {
         .collect();
     let of: Vec<(String, &RunRecord)> =
         runs.iter().map(|(name, run)| (name.clone(), run)).collect();
-    let (found, _) = along(&cells(&of).unwrap(), "tag.gpus").unwrap();
     let rate = |cell: &CellRecord| cell.headline_rates()?.output_tokens_per_s;
     let best = |(_, run): &(String, RunRecord)| {
         let cells = run.cells.iter();
         let best = cells.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)));
         best.unwrap().clone()
     };
+    let frame = cells(&of).unwrap();
+    let is_best = runs.iter().flat_map(|named| {
+        let id = best(named).id;
+        let cells = named.1.cells.iter();
+        cells.map(move |cell| cell.id == id).collect::<Vec<_>>()
+    });
+    let frame = frame.filter(&is_best.collect()).unwrap();
+    let (found, _) = along(&frame, "tag.gpus").unwrap();
     let levels: [Vec<CellRecord>; 3] =
         [&runs[..1], &runs[1..3], &runs[3..]].map(|runs| runs.iter().map(best).collect());
     let mean = |level: &Vec<CellRecord>, of: &dyn Fn(&CellRecord) -> Option<f64>| {
@@ -366,19 +374,9 @@ fn levels_of_an_axis_have_the_figures_of_their_best_cells_to_the_last_digit() {
     };
     let rates = levels.each_ref().map(|level| mean(level, &rate).unwrap());
     let e2e = |cell: &CellRecord| Some(cell.headline(Metric::E2e)?.quantile(0.95)? / 1e6);
-    let wanted: [(&str, Vec<Option<f64>>); 5] = [
+    let wanted: [(&str, Vec<Option<f64>>); 3] = [
         ("runs", vec![Some(1.0), Some(2.0), Some(1.0)]),
         ("output_tokens_per_s", rates.map(Some).to_vec()),
-        (
-            "scaling",
-            rates.map(|rate| scaling_factor(rate, rates[0])).to_vec(),
-        ),
-        (
-            "efficiency",
-            [0, 1, 2]
-                .map(|i| scaling_efficiency(rates[i], rates[0], [1.0, 2.0, 4.0][i]))
-                .to_vec(),
-        ),
         (
             "e2e.p95",
             levels.iter().map(|level| mean(level, &e2e)).collect(),
@@ -395,9 +393,54 @@ fn levels_of_an_axis_have_the_figures_of_their_best_cells_to_the_last_digit() {
     }
     let named = levels.map(|level| Some(level[0].id.clone()));
     assert_eq!(texts(&found, "best cell"), named);
-    // names scale along nothing
-    let (found, _) = along(&cells(&of).unwrap(), "model").unwrap();
-    assert_eq!(numbers(&found, "scaling"), [None]);
+}
+
+#[test]
+fn a_history_is_of_trusted_runs_in_the_order_in_which_they_began_and_of_like_ones_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut frames = Vec::new();
+    let mut doubtful = golden(folder.path(), "1", 1.0);
+    doubtful.trust.verdict = TrustVerdict::Doubtful;
+    assert_eq!(history(&doubtful).unwrap().height(), 0);
+    for i in (0..8).rev() {
+        let gpus = if i % 2 == 0 { "1" } else { "2" };
+        let mut run = golden(folder.path(), gpus, 1.0 + f64::from(i));
+        run.trust.verdict = TrustVerdict::Trusted;
+        run.started_at = format!("2026-01-{:02}T00:00:00Z", i + 1);
+        run.tags.insert("commit".to_owned(), format!("c{i}"));
+        frames.push((history(&run).unwrap(), run));
+    }
+    let mut whole = frames[0].0.clone();
+    for (frame, _) in &frames[1..] {
+        whole = whole.vstack(frame).unwrap();
+    }
+    let all = series(&whole).unwrap();
+    let of_one = |of: &Series| of.runs.ends_with("gpus=1");
+    for one in &all {
+        let at: Vec<&str> = one.points.iter().map(|(at, _)| at.as_str()).collect();
+        let odd = ["c1", "c3", "c5", "c7"];
+        let wanted = if of_one(one) {
+            ["c0", "c2", "c4", "c6"]
+        } else {
+            odd
+        };
+        assert_eq!(at, wanted, "{}", one.runs);
+    }
+    // to the last digit what the first run's record has, its interval too
+    let run = &frames.last().unwrap().1;
+    let cell = &run.cells[0];
+    let named = |figure: &str| {
+        let named = format!("{} · {}", cell.label, cell.plan.dataset);
+        let mut all = all.iter().filter(|one| of_one(one) && one.cell == named);
+        let one = all.find(|one| one.figure == figure).unwrap();
+        one.points[0].1
+    };
+    let rates = cell.headline_rates().unwrap();
+    let interval = rates.requests_per_s_interval.unwrap();
+    let wanted = Estimate::bounded(rates.requests_per_s, interval.low, interval.high, LEVEL);
+    assert_eq!(named("requests_per_s"), wanted);
+    let p95 = cell.headline(Metric::E2e).unwrap().quantile(0.95).unwrap();
+    assert_eq!(named("e2e.p95").value.to_bits(), (p95 / 1e6).to_bits());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{
-    Estimate, LEVEL, LinearFit, plane_slopes, power_fit, proportional_fit, scaling_efficiency,
-    scaling_factor, trade_off_ratio, usl_fit,
+    Estimate, LEVEL, LinearFit, Sample, plane_slopes, power_fit, proportional_fit,
+    scaling_efficiency, scaling_factor, trade_off_ratio, usl_fit,
 };
 use bench_schema::{
     Analysis, Benchmark, CellRecord, FitRecord, GroupRecord, Metric, RunRecord, ScalingRow,
@@ -54,7 +54,11 @@ struct Point {
 /// Rows along the first load factor with two levels.
 fn by_load(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
     let (factor, series) = view::load_series(cells)?;
-    some(series.iter().flat_map(|members| load_rows(factor, members)))
+    some(
+        series
+            .iter()
+            .flat_map(|members| load_rows(factor, members, members.chunks(1))),
+    )
 }
 
 /// Nothing where there are no rows.
@@ -63,7 +67,12 @@ fn some(rows: impl Iterator<Item = ScalingRow>) -> Option<Vec<ScalingRow>> {
     (!rows.is_empty()).then_some(rows)
 }
 
-fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
+/// A row for each of `levels`, which are parts of `members`: cells whose mean it is.
+fn load_rows<'a>(
+    factor: &str,
+    members: &[(f64, &CellRecord)],
+    levels: impl Iterator<Item = &'a [(f64, &'a CellRecord)]>,
+) -> Vec<ScalingRow> {
     // One measure for the whole series: of arrival rates what was served of what was really offered; else tokens where every level
     // counted them, or requests.
     let offered = |cell: &CellRecord| {
@@ -79,37 +88,43 @@ fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
     } else {
         one_rate(members)
     };
-    let points: Vec<Point> = members
-        .iter()
-        .filter_map(|(level, cell)| {
-            Some(Point {
-                cell: cell.id.clone(),
-                level: *level,
-                asked: offered(cell).filter(|_| by_rate).unwrap_or(*level),
-                value: value(cell)?,
-                latency: view::mean(cell, Metric::E2e),
-            })
+    let point = |same: &[(f64, &CellRecord)]| {
+        let mean = |of: &dyn Fn(&CellRecord) -> Option<f64>| {
+            let known: Vec<f64> = same.iter().filter_map(|(_, cell)| of(cell)).collect();
+            Some(Sample::of(&known)?.mean())
+        };
+        let (level, first) = same.first()?;
+        Some(Point {
+            cell: first.id.clone(),
+            level: *level,
+            asked: mean(&offered).filter(|_| by_rate).unwrap_or(*level),
+            value: mean(&value)?,
+            latency: mean(&|cell| view::mean(cell, Metric::E2e)),
         })
-        .collect();
-    rows(factor, &points)
+    };
+    rows(factor, &levels.filter_map(point).collect::<Vec<_>>())
 }
 
-/// Rows over runs that differ in a numeric tag (`gpus=2`), best first cell of each; sorted by the tag.
+/// Rows over runs that differ in a numeric tag (`gpus=2`), sorted by it; a level is the mean of its runs at the [`best_cell`] of each.
 ///
-/// Runs without the tag, or where it is no number, are left out; so is one whose cells have no rate or never had their load.
+/// Runs without the tag, or where it is no number, are left out; so is one without a best cell.
 pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
-    let mut members: Vec<(f64, &CellRecord)> = runs
+    let level = |run: &RunRecord| view::positive(run.tags.get(tag)?.parse().ok()?);
+    let best = runs
         .iter()
-        .filter_map(|run| {
-            let level = view::positive(run.tags.get(tag)?.parse().ok()?)?;
-            let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
-            let rates = reached.filter_map(|cell| Some((cell, view::throughput(cell)?)));
-            let (best, _) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
-            Some((level, best))
-        })
-        .collect();
+        .filter_map(|run| Some((level(run)?, best_cell(run)?)));
+    let mut members: Vec<(f64, &CellRecord)> = best.collect();
     members.sort_by(|a, b| a.0.total_cmp(&b.0));
-    load_rows(tag, &members)
+    let levels = members.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    load_rows(tag, &members, levels)
+}
+
+/// The cell of a run with the most output tokens a second, or requests where no tokens are known, of those that had their load; the last of those that are
+/// alike. `None` where there is none.
+pub fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
+    let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
+    let rates = reached.filter_map(|cell| Some((cell, view::throughput(cell)?)));
+    Some(rates.max_by(|a, b| a.1.total_cmp(&b.1))?.0)
 }
 
 fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {

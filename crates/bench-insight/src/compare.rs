@@ -19,7 +19,7 @@ use crate::text;
 pub use bench_metrics::Verdict as ComparisonVerdict;
 pub(crate) use figures::geometric_mean;
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
-pub use trend::{LevelChange, Observation, Trend, trends};
+pub use trend::{LevelChange, Trend};
 
 /// A comparison of two runs or groups, ready to be shown or stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

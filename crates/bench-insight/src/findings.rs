@@ -74,11 +74,18 @@ pub fn findings_with(
 
 /// What several runs say that differ in a tag: from the fastest cell of each a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
 /// scaling along it, a named one (`model`, `dataset`, `layout`) as a comparison of the rates; from the cell under least load, where
-/// nothing waits, what their prompts cost. Empty with fewer than two levels.
+/// nothing waits, what their prompts cost. Scaling is of the mean of a level's runs, all else of its first. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
     let scaling = facts::scaling(&crate::scaling_by_tag(tag, runs));
-    let found = scaling.or_else(|| facts::beside(tag, &by_tag(tag, runs, fastest)));
-    let prompts = lengths::prompt(&by_tag(tag, runs, quietest));
+    let level = |run: &RunRecord| run.tags.get(tag).cloned();
+    let mut firsts: Vec<&RunRecord> = Vec::new();
+    for run in runs {
+        if !firsts.iter().any(|first| level(first) == level(run)) {
+            firsts.push(run);
+        }
+    }
+    let found = scaling.or_else(|| facts::beside(tag, &by_tag(tag, &firsts, fastest)));
+    let prompts = lengths::prompt(&by_tag(tag, &firsts, quietest));
     found.into_iter().chain(prompts).collect()
 }
 

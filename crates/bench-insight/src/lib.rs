@@ -29,11 +29,11 @@ mod trust;
 mod view;
 
 pub use advice::how_to_vary;
-pub use analysis::{analyse_run, scaling_by_tag};
+pub use analysis::{analyse_run, best_cell, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
-    LevelChange, Observation, RegressionRule, RunComparison, Trend, compare, gate, trends,
+    LevelChange, RegressionRule, RunComparison, Trend, compare, gate,
 };
 pub use conclude::{
     Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,

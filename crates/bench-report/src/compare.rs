@@ -105,6 +105,13 @@ impl<'a> Study<'a> {
         points.filter_map(|point| Some((point, point.held.as_ref()?)))
     }
 
+    fn runs(&self) -> Vec<&'a RunRecord> {
+        let points = self.points.iter();
+        points
+            .flat_map(|point| point.runs.iter().copied())
+            .collect()
+    }
+
     fn firsts(&self) -> Vec<&'a RunRecord> {
         let points = self.points.iter();
         points
@@ -160,7 +167,7 @@ pub fn json(study: &Study<'_>) -> serde_json::Value {
         Some(axis) => serde_json::json!({
             "axis": axis,
             "conclusions": conclusions(study),
-            "findings": bench_insight::findings_by_tag(axis, &study.firsts()),
+            "findings": bench_insight::findings_by_tag(axis, &study.runs()),
             "along": study.along.as_ref().map(Table::to_json),
             "comparisons": held,
         }),
@@ -284,7 +291,7 @@ fn doubts(study: &Study<'_>) -> Vec<String> {
 fn found(study: &Study<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(axis) = &study.axis {
-        let found = bench_insight::findings_by_tag(axis, &study.firsts());
+        let found = bench_insight::findings_by_tag(axis, &study.runs());
         let said = found.iter().map(findings::headline);
         lines.extend(said.map(|said| format!("Along {axis}: {said}.")));
     }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
-use bench_insight::Observation;
 use bench_schema::{RunRecord, TrustVerdict, counted};
 use maud::{Markup, html};
 
@@ -22,8 +21,6 @@ pub struct Listed {
     name: String,
     /// What is known of it, or why nothing is.
     state: Result<Facts, String>,
-    /// What it contributes to trends.
-    seen: Option<Observation>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,14 +47,8 @@ impl Listed {
             key: key.to_owned(),
             path: path.display().to_string(),
             name: name.to_string_lossy().into_owned(),
-            seen: run.as_ref().ok().and_then(|run| Observation::of(run)),
             state: run.map(Facts::of),
         }
-    }
-
-    /// What it contributes to the page of trends: nothing where it is not trusted.
-    pub fn observation(&self) -> Option<&Observation> {
-        self.seen.as_ref()
     }
 
     /// Why it cannot be read.

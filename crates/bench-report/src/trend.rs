@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_insight::{LevelChange, Observation, Trend, trends};
+use bench_insight::{LevelChange, Trend};
 use bench_metrics::Estimate;
 use bench_schema::counted;
 use charming::component::Axis;
@@ -23,21 +23,20 @@ const PICK: &str = include_str!("html/trend.js");
 /// A run by its version or start, with its value.
 type Point = (String, Estimate);
 
-/// The page of the trends of these runs, of which `all` lie in `folder`.
-pub fn page(folder: &str, all: usize, runs: &[&Observation]) -> String {
-    let trends = trends(runs);
+/// The page of the trends of the trusted runs in a folder, and of how many runs these are.
+pub fn page(folder: &str, (trusted, all): (usize, usize), trends: &[Trend]) -> String {
     let changes: usize = trends.iter().map(|trend| trend.changes.len()).sum();
     let facts = vec![
         format!(
             "{} of {}",
-            counted(runs.len(), "trusted run"),
+            counted(trusted, "trusted run"),
             counted(all, "run")
         ),
         counted(changes, "level change"),
     ];
     let mut page = Page::new(&format!("Trends in {folder}"), facts);
     page.scripts = vec![ECHARTS, DRAW, PICK, PAGE];
-    page.card(&changed(&trends));
+    page.card(&changed(trends));
     if !trends.is_empty() {
         page.card(&html! {
             label { "Show " select #which hidden { @for (i, trend) in trends.iter().enumerate() { option value=(id(i)) { (Plain(&named(trend))) } } } }
@@ -114,12 +113,11 @@ fn relative(change: &LevelChange) -> String {
 }
 
 fn figure(index: usize, trend: &Trend) -> Figure {
-    let (scale, unit) = scale_of(trend.unit);
-    let seen = trend.points.iter().map(|(_, seen)| {
-        let bounds = seen.bounds().map(|(low, high)| (low / scale, high / scale));
-        Some((seen.value / scale, bounds))
-    });
-    let seen: Vec<Option<Bounded>> = seen.collect();
+    let (_, unit) = scale_of(trend.unit);
+    let seen = trend.points.iter();
+    let seen: Vec<Option<Bounded>> = seen
+        .map(|(_, seen)| Some((seen.value, seen.bounds())))
+        .collect();
     let names = trend.points.iter().map(|(at, _)| at);
     let x = category_axis(names)
         .name("runs, by version or start")
@@ -135,11 +133,7 @@ fn figure(index: usize, trend: &Trend) -> Figure {
             .points_within("runs with 95 % intervals", "@0", &seen);
     for (from, to, level) in levels(trend) {
         let at = |run: usize| f64::from(u32::try_from(run).unwrap_or(u32::MAX));
-        plot = plot.dashed(
-            "level",
-            "@muted",
-            &[(at(from), level / scale), (at(to - 1), level / scale)],
-        );
+        plot = plot.dashed("level", "@muted", &[(at(from), level), (at(to - 1), level)]);
     }
     let marks: Vec<Value> = trend.changes.iter().map(mark).collect();
     plot = plot.curve("", "@muted", &[]).with(
@@ -149,15 +143,9 @@ fn figure(index: usize, trend: &Trend) -> Figure {
     let rows = trend.points.iter();
     let table = Sheet::new()
         .text("run", |(at, _): &&Point| at.clone())
-        .number((&trend.title, unit), |(_, seen): &&Point| {
-            seen.value / scale
-        })
-        .number(("from", unit), |(_, seen): &&Point| {
-            seen.low.map(|low| low / scale)
-        })
-        .number(("to", unit), |(_, seen): &&Point| {
-            seen.high.map(|high| high / scale)
-        })
+        .number((&trend.title, unit), |(_, seen): &&Point| seen.value)
+        .number(("from", unit), |(_, seen): &&Point| seen.low)
+        .number(("to", unit), |(_, seen): &&Point| seen.high)
         .rows("Runs with their 95 % intervals", rows);
     Figure::new(id(index), heading(trend), plot)
         .note(format!("{} · {}", trend.cell, trend.runs))
@@ -190,11 +178,11 @@ fn heading(trend: &Trend) -> String {
         let runs = counted(trend.points.len(), "run");
         return format!("{title}: no change of level in {runs}");
     };
-    let (scale, unit) = scale_of(trend.unit);
+    let (_, unit) = scale_of(trend.unit);
     let since = trend.points.get(last.from).map_or("", |(at, _)| at);
     format!(
         "{title}: {} {unit} since {since}, {}",
-        rounded(last.after / scale),
+        rounded(last.after),
         relative(last)
     )
 }

@@ -25,6 +25,17 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
+    /// A rate, or a quantile of a metric, by its name in gates.
+    pub(super) fn named(key: &str) -> Option<Self> {
+        let rate = [Self::RequestsPerS, Self::OutputTokensPerS];
+        if let Some(rate) = rate.into_iter().find(|rate| rate.key() == key) {
+            return Some(rate);
+        }
+        let (metric, percent) = key.split_once(".p")?;
+        let q = percent.parse::<f64>().ok()? / 100.0;
+        Some(Self::Quantile(metric.parse().ok()?, q))
+    }
+
     /// As in gates: `e2e.p95`.
     pub(super) fn key(&self) -> String {
         match self {

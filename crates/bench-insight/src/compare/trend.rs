@@ -1,86 +1,16 @@
 //! The same quantity of the same cell over many runs: when did its level change?
 
-use std::collections::BTreeMap;
-
 use bench_metrics::{Estimate, Sample, weighted_change_points, z_critical};
-use bench_schema::{CellRecord, Direction, Metric, RunRecord, TrustVerdict, Unit};
+use bench_schema::{Direction, Unit};
 
 use super::figures::Quantity;
 
-/// Tags that tell the versions of one thing apart; all others tell different things apart.
-const VERSIONS: [&str; 4] = ["commit", "version", "revision", "build"];
-const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Itl, Metric::E2e];
-const QUANTILES: [f64; 2] = [0.5, 0.95];
-/// Runs of a level: one or two may be off.
+/// Fewer runs are no trend; runs of a level: one or two may be off.
 const SHORTEST: usize = 3;
 /// Fewer runs have a trend and no changes: their scatter is hardly known.
 const FEWEST: usize = 8;
 /// What a change has to bear out (docs/reports.md has what it comes to).
 const STRICTNESS: f64 = 4.0;
-
-/// What a trusted run contributes to trends.
-#[derive(Clone, Debug)]
-pub struct Observation {
-    started: String,
-    at: String,
-    values: Vec<(Subject, Estimate)>,
-}
-
-/// What a trend is of: runs, a cell, a quantity.
-#[derive(Clone, Debug, PartialEq)]
-struct Subject {
-    runs: String,
-    cell: String,
-    quantity: Quantity,
-}
-
-impl Observation {
-    /// The figures of a run, or nothing of one that is incomplete or not trusted.
-    pub fn of(run: &RunRecord) -> Option<Self> {
-        if run.trust.verdict != TrustVerdict::Trusted || !run.complete {
-            return None;
-        }
-        let version = VERSIONS.iter().find_map(|tag| run.tags.get(*tag));
-        let mut runs = vec![run.experiment.as_str().to_owned()];
-        runs.extend(run.server.model.clone());
-        let others = run
-            .tags
-            .iter()
-            .filter(|(name, _)| !VERSIONS.contains(&name.as_str()));
-        runs.extend(others.map(|(name, value)| format!("{name}={value}")));
-        let runs = runs.join(" · ");
-        let mut values = Vec::new();
-        for cell in &run.cells {
-            for quantity in quantities() {
-                let subject = Subject {
-                    runs: runs.clone(),
-                    cell: named(cell),
-                    quantity,
-                };
-                let steady = cell.windows.steady.is_some();
-                let estimate = subject.quantity.of(cell, steady);
-                values.extend(estimate.map(|estimate| (subject, estimate)));
-            }
-        }
-        Some(Self {
-            started: run.started_at.clone(),
-            at: version.unwrap_or(&run.started_at).clone(),
-            values,
-        })
-    }
-}
-
-fn quantities() -> impl Iterator<Item = Quantity> {
-    let of = |metric: Metric| QUANTILES.map(|q| Quantity::Quantile(metric, q));
-    [Quantity::OutputTokensPerS, Quantity::RequestsPerS]
-        .into_iter()
-        .chain(METRICS.into_iter().flat_map(of))
-}
-
-/// Cells that were given other requests are other cells.
-fn named(cell: &CellRecord) -> String {
-    format!("{} · {}", cell.label, cell.plan.dataset)
-}
 
 /// A quantity over runs, in the order in which these began.
 #[derive(Clone, Debug)]
@@ -91,12 +21,35 @@ pub struct Trend {
     pub cell: String,
     /// `E2E p95`.
     pub title: String,
-    /// Of every value here.
+    /// Of the quantity; values here are in milliseconds where it is a time.
     pub unit: Unit,
     /// The runs, by version or start, with value and interval.
     pub points: Vec<(String, Estimate)>,
     /// Where the level changed.
     pub changes: Vec<LevelChange>,
+}
+
+impl Trend {
+    /// Of a figure by its name in gates (`e2e.p95`), with its runs in the order in which they began, values in milliseconds where they are times: as
+    /// `bench-frames` has it. `None` of fewer than three runs, or of a figure that is not known.
+    ///
+    /// Levels are geometric means: the noise of times and rates is in proportion to them. A run weighs by its own interval and by how much runs differ
+    /// beyond their intervals.
+    pub fn new(
+        (runs, cell): (String, String),
+        figure: &str,
+        points: Vec<(String, Estimate)>,
+    ) -> Option<Self> {
+        let quantity = Quantity::named(figure).filter(|_| points.len() >= SHORTEST)?;
+        Some(Self {
+            runs,
+            cell,
+            title: quantity.title(),
+            unit: quantity.unit(),
+            changes: changes(&points, quantity.direction()),
+            points,
+        })
+    }
 }
 
 /// The level of a trend became another.
@@ -112,43 +65,6 @@ pub struct LevelChange {
     pub after: f64,
     /// Whether that is worse.
     pub is_worse: bool,
-}
-
-/// All trends of at least three runs, in the order of the first run that has them.
-///
-/// Levels are geometric means: the noise of times and rates is in proportion to them. A run weighs by its own interval and by how much runs differ
-/// beyond their intervals.
-pub fn trends(runs: &[&Observation]) -> Vec<Trend> {
-    let mut runs: Vec<&Observation> = runs.to_vec();
-    runs.sort_by(|a, b| a.started.cmp(&b.started));
-    let mut order = Vec::new();
-    let mut points: BTreeMap<(String, String, String), Vec<(String, Estimate)>> = BTreeMap::new();
-    for run in runs {
-        for (subject, estimate) in &run.values {
-            let key = (
-                subject.runs.clone(),
-                subject.cell.clone(),
-                subject.quantity.key(),
-            );
-            let all = points.entry(key.clone()).or_default();
-            if all.is_empty() {
-                order.push((key, subject.quantity.clone()));
-            }
-            all.push((run.at.clone(), *estimate));
-        }
-    }
-    let trend = |(key, quantity): ((String, String, String), Quantity)| {
-        let points = points.remove(&key).filter(|points| points.len() >= 3)?;
-        Some(Trend {
-            runs: key.0,
-            cell: key.1,
-            title: quantity.title(),
-            unit: quantity.unit(),
-            changes: changes(&points, quantity.direction()),
-            points,
-        })
-    };
-    order.into_iter().filter_map(trend).collect()
 }
 
 fn changes(points: &[(String, Estimate)], better: Direction) -> Vec<LevelChange> {

@@ -45,44 +45,15 @@ fn a_run_that_knows_little_hardly_counts() {
     assert_eq!(changes(&points, Direction::Lower), []);
 }
 
-fn observed(run: usize, tags: &[(&str, &str)], verdict: TrustVerdict) -> Option<Observation> {
-    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
-    let mut record = RunRecord::from_json(stored).unwrap();
-    record.started_at = format!("2026-01-{:02}T00:00:00Z", run + 1);
-    record.trust.verdict = verdict;
-    record.tags = (tags.iter())
-        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-        .collect();
-    Observation::of(&record)
-}
-
 #[test]
-fn runs_of_other_things_are_other_trends_and_doubtful_ones_are_in_none() {
-    assert!(observed(0, &[], TrustVerdict::Doubtful).is_none());
-    let all: Vec<Observation> = (0..8)
-        .rev()
-        .filter_map(|i| {
-            let gpus = if i % 2 == 0 { "1" } else { "2" };
-            let commit = format!("c{i}");
-            observed(
-                i,
-                &[("gpus", gpus), ("commit", &commit)],
-                TrustVerdict::Trusted,
-            )
-        })
-        .collect();
-    let found = trends(&all.iter().collect::<Vec<_>>());
-    assert!(!found.is_empty());
-    for trend in &found {
-        let of_one = trend.runs.ends_with("gpus=1");
-        let at: Vec<&str> = trend.points.iter().map(|(at, _)| at.as_str()).collect();
-        let expected = if of_one {
-            ["c0", "c2", "c4", "c6"]
-        } else {
-            ["c1", "c3", "c5", "c7"]
-        };
-        assert_eq!(at, expected, "{}", trend.runs);
-    }
-    let two = trends(&all.iter().take(2).collect::<Vec<_>>());
-    assert!(two.is_empty(), "two runs are no trend");
+fn two_runs_and_unknown_figures_are_no_trend() {
+    let of = |figure: &str, n: usize| {
+        let points = runs((0..n).map(|_| 100.0));
+        Trend::new(("runs".to_owned(), "cell".to_owned()), figure, points)
+    };
+    assert!(of("e2e.p95", 2).is_none());
+    assert!(of("nothing.p95", 3).is_none());
+    let trend = of("ttft.p50", 3).unwrap();
+    assert_eq!((trend.title.as_str(), trend.unit), ("TTFT p50", Unit::Ns));
+    assert_eq!(of("requests_per_s", 3).unwrap().title, "requests/s");
 }

@@ -252,7 +252,7 @@ fn dots(shown: &[&(&ComparisonRow, f64)], is_wide: bool) -> (Vec<Value>, Vec<Val
 /// The best rate along a numeric axis.
 fn scaling(study: &Study<'_>) -> Option<Figure> {
     let axis = study.axis.as_deref()?;
-    let rows = bench_insight::scaling_by_tag(axis, &study.firsts());
+    let rows = bench_insight::scaling_by_tag(axis, &study.runs());
     let (first, last) = (rows.first()?, rows.last()?);
     let rates: Vec<Option<f64>> = rows.iter().map(|row| Some(row.value)).collect();
     let linear = |level: f64| Some(first.value * level / first.level);
@@ -265,7 +265,8 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
         .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
     let (level, share) = (last.level, short(last.efficiency? * 100.0));
     let title = format!("Scaling efficiency at {axis} {level} is {share} %");
-    let note = "Best cell of the first run at each level; output tokens/s where known.";
+    let note =
+        "Best cell of each run, the mean of the runs at a level; output tokens/s where known.";
     let figure = Figure::new("axis-scaling", title, plot).note(note);
     Some(figure.table(scaling_of(&rows)))
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use bench_insight::Observation;
+use bench_insight::Trend;
+use bench_metrics::Estimate;
 use bench_report::site::{Listed, list};
 use bench_schema::{Benchmark, Trust, TrustReason, TrustVerdict};
 
@@ -11,28 +12,27 @@ use crate::support::runs;
 pub(crate) const LIST: &str = "list";
 pub(crate) const TRENDS: &str = "trends";
 
-/// Twenty trusted runs of as many commits; from the thirteenth on they are a fifth slower.
+/// Twenty trusted runs of as many commits; from the thirteenth on they complete a fifth less, and their latency is level.
 pub(crate) fn trends() -> String {
-    let runs = (0..20_u32).map(|i| {
-        let mut run = runs::sweep();
-        run.started_at = format!("2026-11-{:02}T10:00:00Z", i + 1);
-        run.tags = [("commit".to_owned(), format!("{:07x}", 0x8e_78aa + i * 7919))].into();
-        run.trust = Trust::from_reasons(Vec::new());
-        let level = if i < 12 { 1.0 } else { 0.8 };
-        let scale = level * (1.0 + f64::from(i * 37 % 11) / 1000.0);
-        for cell in &mut run.cells {
-            let windows = &mut cell.windows;
-            for rates in [&mut windows.whole, &mut windows.steady]
-                .into_iter()
-                .flatten()
-            {
-                rates.requests_per_s *= scale;
-            }
-        }
-        Observation::of(&run).unwrap()
+    let points = |lower: f64| -> Vec<(String, Estimate)> {
+        let run = |i: u32| {
+            let level = if i < 12 { 1.0 } else { lower };
+            let value = 29.5 * level * (1.0 + f64::from(i * 37 % 11) / 1000.0);
+            let seen = Estimate::bounded(value, value * 0.97, value * 1.03, 0.95);
+            (format!("{:07x}", 0x8e_78aa + i * 7919), seen)
+        };
+        (0..20).map(run).collect()
+    };
+    let figures = [("requests_per_s", 0.8), ("e2e.p95", 1.0), ("itl.p50", 1.0)];
+    let cells = ["concurrency 1 · mixed", "concurrency 32 · mixed"];
+    let trends = cells.iter().flat_map(|cell| {
+        figures.iter().filter_map(|(figure, lower)| {
+            let of = ("throughput · qwen2.5-0.5b".to_owned(), (*cell).to_owned());
+            Trend::new(of, figure, points(*lower))
+        })
     });
-    let runs: Vec<Observation> = runs.collect();
-    bench_report::trend::page("results", 23, &runs.iter().collect::<Vec<_>>())
+    let trends: Vec<Trend> = trends.collect();
+    bench_report::trend::page("results", (20, 23), &trends)
 }
 
 #[test]
