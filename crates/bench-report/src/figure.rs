@@ -445,8 +445,7 @@ impl Plot {
     }
 
     /// A horizontal line with its words, always shown.
-    pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
-        let label = text::shortened(words, LONGEST_AT_LINE);
+    pub(crate) fn level_line(self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
         let with_line = |patch: &&Map<String, Value>| patch.contains_key("markLine");
         let known = self.patches.iter().filter(with_line).count();
         // Labels of lines near each other do not overlap: two stand at either end above their lines, the next two, of lower
@@ -457,7 +456,21 @@ impl Plot {
             "insideStartBottom",
             "insideEndBottom",
         ]
-        .get(known % 4);
+        .get(known % 4)
+        .copied()
+        .unwrap_or_default();
+        self.level_line_at(position, (value, words), color, at_x)
+    }
+
+    /// The same with its words at a place on it.
+    pub(crate) fn level_line_at(
+        mut self,
+        position: &str,
+        (value, words): (f64, &str),
+        color: &str,
+        at_x: f64,
+    ) -> Self {
+        let label = text::shortened(words, LONGEST_AT_LINE);
         let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
             "label": {"formatter": label, "position": position, "color": color, "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
         let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });

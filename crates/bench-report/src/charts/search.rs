@@ -61,7 +61,7 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
     plot = what_is_asked(plot, found, least);
     let title = match (found.value, found.low, found.high) {
         (Some(value), Some(low), Some(high)) => {
-            plot = mark(plot, value, (low, high), unit);
+            plot = mark(plot, value, (low, high));
             format!(
                 "The objectives are met up to {} {unit} (95 % CI {} to {})",
                 short(value),
@@ -88,12 +88,10 @@ fn what_is_asked(mut plot: Plot, found: &CapacityRecord, least: f64) -> Plot {
     asked.sort_by(f64::total_cmp);
     asked.dedup();
     for q in asked {
-        plot = plot.level_line(
-            q * 100.0,
-            &format!("required: {} %", short(q * 100.0)),
-            "@muted",
-            least,
-        );
+        let words = format!("required: {} %", short(q * 100.0));
+        // the axis, the intervals and its own name fill the upper left corner
+        let below = "insideEndBottom";
+        plot = plot.level_line_at(below, (q * 100.0, &words), "@muted", least);
     }
     plot
 }
@@ -138,11 +136,10 @@ fn fitted(own: &ObjectiveCapacity, least: f64, most: f64) -> Option<Vec<(f64, f6
     })
 }
 
-/// The capacity as a line, its interval as a band.
-fn mark(plot: Plot, value: f64, (low, high): (f64, f64), unit: &str) -> Plot {
-    let words = format!("{} {unit}", short(value));
+/// The capacity as a line, its interval as a band; the title has both in figures.
+fn mark(plot: Plot, value: f64, (low, high): (f64, f64)) -> Plot {
     let line = json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@bad", "type": "solid", "width": 1.5},
-        "label": {"formatter": words, "color": "@bad", "position": "end"}, "data": [{"xAxis": rounded(value)}]});
+        "label": {"show": false}, "data": [{"xAxis": rounded(value)}]});
     let band = json!({"silent": true, "itemStyle": {"color": "@bad", "opacity": 0.1}, "data": [[{"xAxis": rounded(low)}, {"xAxis": rounded(high)}]]});
     plot.curve("", "@bad", &[])
         .with("markLine", line)

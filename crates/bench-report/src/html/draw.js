@@ -134,7 +134,7 @@ var BENCH = (function () {
             };
             list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width)); });
           } else {
-            axis.axisLabel.width = narrow ? 80 : 150;
+            axis.axisLabel.width = Math.max(narrow ? 80 : 150, (width - 80) / Math.max((axis.data || []).length, 1));
           }
         }
       });
