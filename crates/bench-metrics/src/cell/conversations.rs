@@ -18,10 +18,10 @@ pub(super) struct Conversation {
     pub(super) due: Stamp,
     /// When a worker took that up, if one did.
     pub(super) taken: Option<Stamp>,
-    left: Stamp,
+    pub(super) left: Stamp,
     /// Seconds in which the server had a request of it.
-    busy: f64,
-    completed: u32,
+    pub(super) busy: f64,
+    pub(super) completed: u32,
 }
 
 impl Conversations {

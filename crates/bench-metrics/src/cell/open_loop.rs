@@ -1,6 +1,6 @@
 //! What an open loop offers, and what is served of it. An open loop has no steady part: every request counts.
 
-use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp};
+use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp, Window};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use crate::num::{float, mean};
 use crate::summary::interval_of;
 use crate::tables::t_critical;
+use crate::timeline::{TimeCounts, Timeline};
 
 use super::CellContext;
 use super::rates::{Repeat, interval_of_rate};
@@ -55,10 +56,11 @@ pub(super) struct Served {
 pub(super) fn rates<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     load: &Load,
+    timeline: &Timeline,
 ) -> (Option<f64>, Option<f64>, Option<Served>) {
     let offered = offered(repeats.clone(), load).filter(|_| load.is_open());
     let reached = offered.map(|offered| offered * pace(repeats.clone()));
-    let served = reached.and_then(|reached| served(repeats, reached, load));
+    let served = reached.and_then(|reached| served(repeats, reached, load, timeline));
     (offered, reached, served)
 }
 
@@ -144,6 +146,21 @@ fn per_second<'a>(
 /// Answers below which growth cannot be told from chance.
 const FEWEST: usize = 10;
 
+/// Whether what the schedule started lasts longer on average than it started something: never was as much asked for as the plan would have of a longer run.
+fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
+    let due = || starts(repeat).map(|start| start.due);
+    let (Some(first), Some(last)) = (due().min(), due().max()) else {
+        return false;
+    };
+    let offered = repeat.planned.unwrap_or((last - first).as_secs_f64());
+    let over: f64 = ends(repeat)
+        .iter()
+        .map(|end| (*end - first).as_secs_f64())
+        .sum();
+    let begun: f64 = due().map(|due| (due - first).as_secs_f64()).sum();
+    over - begun > offered * float(due().count())
+}
+
 /// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, and at least that over
 /// 1 + g, g being the most by which the time that requests take may grow in a second: never less than what their spread leaves open. Where one
 /// grows, answers that ended while load was offered.
@@ -151,6 +168,7 @@ fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
     load: &Load,
+    timeline: &Timeline,
 ) -> Option<Served> {
     let served = |rate, while_offered| {
         Some(Served {
@@ -163,7 +181,8 @@ fn served<'a>(
     if completed < FEWEST {
         return None;
     }
-    if repeats.clone().any(|repeat| piles_up(repeat, load)) {
+    let asked = Asked::of(rows(), offered, timeline);
+    if repeats.clone().any(|repeat| piles_up(repeat, load, &asked)) {
         let parts = between_ends(repeats.clone(), |_, last_due| last_due);
         let ended = BlockMean::of_parts(&parts)?;
         // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
@@ -180,6 +199,9 @@ fn served<'a>(
             return served((ended.value, interval_of_rate(&ended)), false);
         }
         return served((ended.value, known), known.is_some());
+    }
+    if repeats.clone().any(outlasts_its_load) {
+        return None;
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;
@@ -228,94 +250,157 @@ const FEWEST_OF_A_QUEUE: usize = 40;
 const LONGER: f64 = 1.3;
 /// Served in the second half over what was asked for, below which a busy server falls short.
 const SHORT: f64 = 0.93;
+/// The same, from which on it is able to serve the rate.
+const ABLE: f64 = 0.97;
+/// Served in the last quarter over what was asked for, below which a server may be full; and how much of a growth in flight shows in what it gives.
+const FULL: f64 = 0.85;
+const RESPONDS: f64 = 0.25;
 
-/// Whether requests in flight grow for as long as load is offered, and are still there at its end: what a burst leaves goes away again.
-fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
-    let sorted = |pick: &dyn Fn(&Row) -> Stamp| {
-        let mut all: Vec<Stamp> = repeat.rows.iter().map(pick).collect();
-        all.sort_unstable();
-        all
-    };
-    let started = sorted(&|row| row.instants().due);
-    let ended = sorted(&Row::left);
+/// What the plan asks of the server in a second: tokens, or answers where nobody tells tokens.
+struct Asked<'a> {
+    timeline: &'a Timeline,
+    of: fn(&TimeCounts) -> f64,
+    per_s: f64,
+    requests_per_s: f64,
+}
+
+impl<'a> Asked<'a> {
+    fn of(
+        rows: impl Iterator<Item = &'a Row>,
+        requests_per_s: f64,
+        timeline: &'a Timeline,
+    ) -> Self {
+        let whole = rows.filter(|row| row.completed());
+        let tokens: Option<Vec<f64>> = whole
+            .map(|row| row.instants().tokens.map(|tokens| tokens as f64))
+            .collect();
+        let each = tokens.and_then(|tokens| mean(&tokens));
+        let of: fn(&TimeCounts) -> f64 = match each {
+            Some(_) => |counts| counts.tokens,
+            None => |counts| counts.completed as f64,
+        };
+        Self {
+            timeline,
+            of,
+            per_s: requests_per_s * each.unwrap_or(1.0),
+            requests_per_s,
+        }
+    }
+
+    /// What came in a window over what was asked for.
+    fn share(&self, window: Window) -> f64 {
+        let came = (self.of)(&self.timeline.total(window));
+        came / (self.per_s * window.length().as_secs_f64())
+    }
+}
+
+/// Whether what the schedule started, requests or conversations, piles up for as long as load is offered, and is still there at its end: what a burst
+/// leaves goes away again.
+fn piles_up(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> bool {
+    let mut started: Vec<Stamp> = starts(repeat).map(|start| start.due).collect();
+    started.sort_unstable();
     let (Some(first), Some(last)) = (started.first(), started.last()) else {
         return false;
     };
-    let length = (*last - *first).as_f64();
-    if started.len() < FEWEST_OF_A_QUEUE || length <= 0.0 {
+    let offered = Window {
+        from: *first,
+        to: *last,
+    };
+    if repeat.rows.len() < FEWEST_OF_A_QUEUE || offered.length() <= Nanos::ZERO {
         return false;
     }
     // The first stretch fills an empty server, whatever the load.
-    let levels_of = |ended: &[Stamp]| -> Vec<f64> {
-        let level = |stretch: usize| {
-            let share = float(stretch) / float(STRETCHES);
-            let at = *first + Nanos::from_f64(length * share);
-            let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
-            count(&started) - count(ended)
+    let ended = ends(repeat);
+    let level = |stretch: usize| {
+        let at = part(offered, 0.0, float(stretch) / float(STRETCHES)).to;
+        let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
+        count(&started) - count(&ended)
+    };
+    let levels: Vec<f64> = (1..=STRETCHES).map(level).collect();
+    let waits = waits_longer(repeat.rows);
+    let served = asked.share(part(offered, 0.5, 1.0));
+    let one_rate = load.has_one_rate();
+    if one_rate {
+        // Long answers fill a server for as long as they take, without making anybody wait and without being slower for it.
+        let slower = grows_slower(repeat.rows);
+        let busy = || {
+            is_busy(
+                repeat,
+                served * asked.requests_per_s,
+                &levels[STRETCHES / 2..],
+            )
         };
-        (1..=STRETCHES).map(level).collect()
-    };
-    let levels = levels_of(&ended);
-    let grown = |levels: &[f64]| Some(levels.last()? - levels.first()?);
-    let (Some(to), Some(growth)) = (levels.last(), grown(&levels)) else {
+        if served < SHORT && (slower || is_full(repeat, offered, asked)) && busy() {
+            return true;
+        }
+        // The luck of a random schedule makes requests pile up too, but a server that is able to serve the rate then serves more than it.
+        if !waits && !slower || served >= ABLE {
+            return false;
+        }
+    }
+    let [first, .., to] = levels[..] else {
         return false;
     };
-    let n = float(STRETCHES - 1);
-    let counts = LEFT_OVER * float(started.len()) * n / float(STRETCHES);
+    let (growth, n) = (to - first, float(STRETCHES - 1));
     let most = levels.iter().copied().fold(0.0, f64::max);
-    let rises_late = levels.get(STRETCHES * 2 / 3).is_some_and(|late| to > late);
-    if growth < counts || *to < 0.7 * most || !rises_late {
-        return false;
-    }
-    // Long answers fill a server for as long as they take, without a queue: without making anybody wait.
-    let filled = unhindered_ends(repeat.rows).and_then(|ends| grown(&levels_of(&ends)));
-    let is_filled = growth - filled.unwrap_or(0.0) < counts;
-    // Where the rate itself moves, the number in flight is no straight line.
-    if !load.has_one_rate() {
-        return !is_filled && waits_longer(repeat.rows);
-    }
-    if is_filled && !waits_longer(repeat.rows) && !grows_slower(repeat.rows) {
+    let counts = LEFT_OVER * float(started.len()) * n / float(STRETCHES);
+    if growth < counts || to < 0.7 * most || to <= levels[STRETCHES * 2 / 3] {
         return false;
     }
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
     let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();
     let error = (squares / (n - 1.0) * n).sqrt();
-    let half = *first + Nanos::from_f64(length / 2.0);
-    let late = ended.partition_point(|end| end <= last) - ended.partition_point(|end| *end < half);
-    growth >= ERRORS * error
-        || falls_short(
-            repeat,
-            load,
-            float(late) / (length / 2e9),
-            levels.get(STRETCHES / 2..).unwrap_or_default(),
-        )
+    // Where the rate itself moves, the number in flight is no straight line.
+    if one_rate {
+        growth >= ERRORS * error
+    } else {
+        waits
+    }
 }
 
-/// Whether the server, busy all through the second half, served less than was asked for. The luck of a random schedule makes
-/// requests pile up too, but a server that is able to serve the rate then serves more than it.
-fn falls_short(repeat: &Repeat<'_>, load: &Load, served: f64, levels: &[f64]) -> bool {
-    let Load::Open {
-        rate_per_s: Some(rate_per_s),
-        ..
-    } = load
-    else {
-        return false;
-    };
+/// Whether the server gives no more, and less than is asked for, with more in flight: from the second quarter of the time in which load is offered to
+/// the last. One that long answers fill gives the more the more there are.
+fn is_full(repeat: &Repeat<'_>, offered: Window, asked: &Asked<'_>) -> bool {
+    let quarters = [part(offered, 0.25, 0.5), part(offered, 0.75, 1.0)];
+    let [before, late] = quarters.map(|quarter| asked.share(quarter));
+    let [few, many] = quarters.map(|quarter| repeat.in_flight.mean(quarter).unwrap_or(0.0));
+    let more = (many / few).ln();
+    late < FULL && many >= LONGER * few && (late / before).ln() < RESPONDS * more
+}
+
+/// The part of a window between two shares of its length.
+fn part(window: Window, from: f64, to: f64) -> Window {
+    let at = |share: f64| window.from + Nanos::from_f64(window.length().as_f64() * share);
+    Window {
+        from: at(from),
+        to: at(to),
+    }
+}
+
+/// Whether the number in flight was never fewer than half of the usual; or than Little's law needs for what was served by a server that keeps nobody
+/// waiting, since a queue that grows all the time begins small.
+fn is_busy(repeat: &Repeat<'_>, served: f64, levels: &[f64]) -> bool {
     let least = levels.iter().copied().fold(f64::INFINITY, f64::min);
-    // Never fewer than half of the usual number; or than Little's law needs for what was served by a server that keeps nobody waiting, since a queue
-    // that grows all the time begins small.
     let usual = mean(levels).map(|mean| 0.5 * mean);
     let answered = || repeat.rows.iter().filter(|row| row.completed());
-    let alone = unhindered(repeat.rows, 0.25)
-        .and_then(|time| mean(&answered().map(time).collect::<Vec<f64>>()));
+    let alone =
+        unhindered(repeat.rows).and_then(|time| mean(&answered().map(time).collect::<Vec<f64>>()));
     let needed = alone.map(|time| served * time / 1e9);
     let enough = usual
         .into_iter()
         .chain(needed)
         .fold(f64::INFINITY, f64::min);
-    let busy = least >= enough.max(2.0);
-    // Long answers fill a server for as long as they take, without being slower for it.
-    served < SHORT * rate_per_s && busy && grows_slower(repeat.rows)
+    least >= enough.max(2.0)
+}
+
+/// When what the schedule started was over, in order.
+fn ends(repeat: &Repeat<'_>) -> Vec<Stamp> {
+    let conversations = repeat.conversations.iter().map(|one| one.left);
+    let rows = repeat.rows.iter();
+    let rows = rows.filter(|_| repeat.conversations.is_empty());
+    let mut ends: Vec<Stamp> = conversations.chain(rows.map(Row::left)).collect();
+    ends.sort_unstable();
+    ends
 }
 
 fn quantile_of(rows: &[Row], metric: Metric, q: f64) -> Option<f64> {
@@ -326,26 +411,11 @@ fn quantile_of(rows: &[Row], metric: Metric, q: f64) -> Option<f64> {
     crate::Sample::of(&values).map(|sample| sample.quantile(q))
 }
 
-/// What a request takes if its first token comes as soon as that of this share of quick ones and the others at the median gap, in nanoseconds.
-fn unhindered(rows: &[Row], quick: f64) -> Option<impl Fn(&Row) -> f64> {
-    let first = quantile_of(rows, Metric::Ttft, quick)?;
+/// What a request takes if its first token comes as soon as that of the quickest twentieth and the others at the median gap, in nanoseconds.
+fn unhindered(rows: &[Row]) -> Option<impl Fn(&Row) -> f64> {
+    let first = quantile_of(rows, Metric::Ttft, 0.05)?;
     let gap = quantile_of(rows, Metric::Tpot, 0.5).unwrap_or(0.0);
     Some(move |row: &Row| by_length(row, first, gap))
-}
-
-/// When requests had ended that nobody kept waiting, in order.
-fn unhindered_ends(rows: &[Row]) -> Option<Vec<Stamp>> {
-    let time = unhindered(rows, 0.05)?;
-    let end = |row: &Row| {
-        if row.completed() {
-            row.instants().due + Nanos::from_f64(time(row))
-        } else {
-            row.left()
-        }
-    };
-    let mut ends: Vec<Stamp> = rows.iter().map(end).collect();
-    ends.sort_unstable();
-    Some(ends)
 }
 
 /// What an answer of so many tokens takes with this first token and this gap.

@@ -27,7 +27,7 @@ pub(super) struct Repeat<'a> {
     pub(super) whole: Window,
     pub(super) steady: Option<Window>,
     stationarity: Stationarity,
-    in_flight: InFlight,
+    pub(super) in_flight: InFlight,
     pub(super) rows: &'a [Row],
     /// The warm-up's answers that ended in its time: when they were sent, and when they ended.
     pub(super) carried: Vec<(Stamp, Stamp)>,
@@ -213,7 +213,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         return None;
     }
     let mean_in_flight = mean_in_flight(spans, seconds);
-    let (offered, reached, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
+    let (offered, reached, served) =
+        open_loop::rates(spans.iter().map(|span| span.repeat), load, timeline);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.

@@ -6,6 +6,7 @@ mod coverage;
 mod latencies;
 mod noise;
 mod objectives;
+mod overload;
 mod properties;
 mod records;
 mod reference;

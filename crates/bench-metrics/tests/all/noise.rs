@@ -20,9 +20,14 @@ impl Noise {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
+    /// A value between 0 and 1.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        self.0.random_range(1e-15..1.0)
+    }
+
     /// An exponential value with this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.0.random_range(1e-15..1.0_f64).ln()
+        -mean * self.uniform().ln()
     }
 
     /// A stationary AR(1) series with standard normal values: x' = memory·x + √(1 − memory²)·e.

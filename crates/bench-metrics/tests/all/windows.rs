@@ -560,6 +560,7 @@ fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
         .map(|i| {
             let mut r = even(i, 100.0 * i as f64, 20.0, 7.9, 11);
             r.due = at(50.0 * i as f64);
+            r.dispatched = Some(r.due);
             r
         })
         .collect();

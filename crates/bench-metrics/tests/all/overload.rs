@@ -1,0 +1,265 @@
+//! Rates of open loops against servers whose capacity is known: what more load than they can do makes of them, and what less does not.
+
+use bench_metrics::{CellContext, summarise_cell};
+use bench_schema::{ArrivalKind, Load, Nanos, Rates, RequestRecord};
+
+use crate::noise::Noise;
+use crate::records::answer;
+
+/// A server that gives every running answer one token a step. A step takes `base` and `each` for every one that runs, in milliseconds; more than `cap`
+/// never run at once. A prompt takes `prompt` of the step before its first token.
+#[derive(Clone, Copy)]
+struct Batch {
+    base: f64,
+    each: f64,
+    prompt: f64,
+    cap: usize,
+}
+
+/// A request: when it is due, its tokens, and how many turns of its conversation follow, each due so long after the end of the answer before.
+#[derive(Clone, Copy)]
+struct Asked {
+    due: f64,
+    tokens: u32,
+    turns_left: u32,
+    think: f64,
+    session: u64,
+}
+
+impl Batch {
+    fn serves(self, mut asked: Vec<Asked>) -> Vec<RequestRecord> {
+        asked.sort_by(|a, b| b.due.total_cmp(&a.due));
+        let (mut now, mut records) = (0.0_f64, Vec::new());
+        let mut running: Vec<(Asked, Vec<f64>)> = Vec::new();
+        loop {
+            while running.len() < self.cap && asked.last().is_some_and(|next| next.due <= now) {
+                running.extend(asked.pop().map(|next| (next, Vec::new())));
+            }
+            if running.is_empty() {
+                let Some(next) = asked.last() else {
+                    return records;
+                };
+                now = next.due;
+                continue;
+            }
+            let new = running.iter().filter(|(_, events)| events.is_empty());
+            now += self.base + self.each * running.len() as f64 + self.prompt * new.count() as f64;
+            give(now, &mut running, &mut asked, &mut records);
+        }
+    }
+}
+
+/// Every running answer gets a token; what is whole then is a record, and its conversation goes on.
+fn give(
+    now: f64,
+    running: &mut Vec<(Asked, Vec<f64>)>,
+    asked: &mut Vec<Asked>,
+    records: &mut Vec<RequestRecord>,
+) {
+    running.iter_mut().for_each(|(_, events)| events.push(now));
+    let (ended, rest): (Vec<_>, Vec<_>) = running
+        .drain(..)
+        .partition(|(one, events)| events.len() as u32 == one.tokens);
+    *running = rest;
+    for (one, events) in ended {
+        let mut record = answer(records.len() as u64, one.due, &events);
+        if one.session != u64::MAX {
+            record.session = Some(one.session);
+            record.turn = Some(one.turns_left);
+        }
+        records.push(record);
+        if one.turns_left > 0 {
+            let turns_left = one.turns_left - 1;
+            asked.push(Asked {
+                due: now + one.think,
+                turns_left,
+                ..one
+            });
+            asked.sort_by(|a, b| b.due.total_cmp(&a.due));
+        }
+    }
+}
+
+/// A Poisson plan of so many seconds; a conversation has so many turns, and thinks so long between them.
+fn plan(
+    seed: u64,
+    (rate, seconds): (f64, f64),
+    tokens: std::ops::RangeInclusive<u32>,
+    (turns, think): (u32, f64),
+) -> (Vec<Asked>, CellContext) {
+    let mut noise = Noise::seeded(seed);
+    let n = (rate * seconds).round() as usize;
+    let gaps: Vec<f64> = (0..=n).map(|_| noise.exponential(1.0)).collect();
+    let all: f64 = gaps.iter().sum();
+    let (low, high) = (f64::from(*tokens.start()), f64::from(*tokens.end()));
+    let mut due = 0.0;
+    let asked = gaps.iter().take(n).enumerate().map(|(i, gap)| {
+        due += gap / all * seconds * 1e3;
+        Asked {
+            due,
+            tokens: (low + (high - low) * noise.uniform()).round() as u32,
+            turns_left: turns - 1,
+            think,
+            session: if turns > 1 { i as u64 } else { u64::MAX },
+        }
+    });
+    let asked = asked.collect();
+    let mut context = CellContext::new(Load::Open {
+        rate_per_s: Some(rate),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    });
+    context.stop.duration = Some(Nanos::from_f64(seconds * 1e9));
+    (asked, context)
+}
+
+#[expect(clippy::unwrap_used, reason = "a cell without requests fails its test")]
+fn rates(server: Batch, (asked, context): (Vec<Asked>, CellContext)) -> Rates {
+    summarise_cell(&server.serves(asked), context)
+        .windows
+        .whole
+        .unwrap()
+}
+
+const TAKES_ALL: Batch = Batch {
+    base: 0.0,
+    each: 0.0,
+    prompt: 0.0,
+    cap: usize::MAX,
+};
+
+#[test]
+fn a_server_that_takes_everybody_and_slows_down_for_all_is_overloaded_too() {
+    // At most 1000 / each tokens a second, however many run.
+    for (base, each, load, tokens) in [
+        (5.0, 2.0, (15.0, 15.0), 40..=140),
+        (5.0, 2.0, (12.0, 18.0), 80..=80),
+        (8.0, 1.6, (22.0, 16.0), 50..=50),
+    ] {
+        for seed in 0..5 {
+            let server = Batch {
+                base,
+                each,
+                ..TAKES_ALL
+            };
+            let rates = rates(server, plan(seed, load, tokens.clone(), (1, 0.0)));
+            let most = 1e3 / each;
+            let output = rates.output_tokens_per_s.unwrap_or_default();
+            assert!(
+                (0.85 * most..=most).contains(&output),
+                "{output} of {most}, seed {seed}"
+            );
+            assert!(
+                rates.requests_per_s * f64::from(*tokens.start()) <= most,
+                "{rates:?}"
+            );
+        }
+    }
+}
+
+/// Three at a time of 40 tokens: 7.5 answers a second. Four at a time of 20: 44.
+const THREE: Batch = Batch {
+    base: 10.0,
+    cap: 3,
+    ..TAKES_ALL
+};
+const FOUR: Batch = Batch {
+    base: 4.55,
+    cap: 4,
+    ..TAKES_ALL
+};
+
+#[test]
+fn conversations_that_wait_for_each_other_overload_a_server_without_a_queue_that_grows_fast() {
+    for (server, tokens, most, load, conversation) in [
+        (THREE, 40, 7.5, (3.0, 20.0), (3, 0.0)),
+        (THREE, 40, 7.5, (2.0, 20.0), (5, 0.0)),
+        (THREE, 40, 7.5, (2.5, 20.0), (4, 0.0)),
+        (FOUR, 20, 44.0, (25.0, 5.0), (3, 500.0)),
+        (FOUR, 20, 44.0, (16.0, 8.0), (3, 500.0)),
+        (FOUR, 20, 44.0, (30.0, 12.0), (3, 0.0)),
+        (FOUR, 20, 44.0, (25.0, 12.0), (3, 200.0)),
+    ] {
+        let mut right = 0;
+        for seed in 0..10 {
+            let rates = rates(server, plan(seed, load, tokens..=tokens, conversation));
+            let output = rates.output_tokens_per_s.unwrap_or_default();
+            let each = f64::from(tokens);
+            right += u32::from(rates.requests_per_s.max(output / each) <= 1.03 * most);
+        }
+        assert!(right >= 9, "{right} of 10: {load:?}, {conversation:?}");
+    }
+}
+
+#[test]
+fn conversations_that_outlast_the_load_are_no_rate_but_what_ended() {
+    // Fifteen begin within 0.75 s, and each takes 5.5 s: 90 answers in 6.3 s, and never 120 a second.
+    let server = Batch {
+        base: 4.55,
+        ..TAKES_ALL
+    };
+    let rates = rates(server, plan(0, (20.0, 0.75), 20..=20, (6, 1000.0)));
+    assert_eq!(rates.served_requests_per_s, None);
+    assert!((13.0..16.0).contains(&rates.requests_per_s), "{rates:?}");
+}
+
+#[test]
+fn a_queue_that_random_arrivals_make_uneven_is_overload_all_the_same() {
+    // Five at a time of 0.42 s: 11.9 a second. One step takes all prompts first, 180 ms each: 5.6 a second at most.
+    let few = Batch {
+        base: 10.5,
+        cap: 5,
+        ..TAKES_ALL
+    };
+    let by_prompts = Batch {
+        base: 10.0,
+        prompt: 180.0,
+        ..TAKES_ALL
+    };
+    for (server, load, tokens, most) in [
+        (few, (13.4, 24.0), 40, 12.0),
+        (by_prompts, (8.0, 16.0), 20, 6.0),
+    ] {
+        let mut right = 0;
+        for seed in 0..20 {
+            let rates = rates(server, plan(seed, load, tokens..=tokens, (1, 0.0)));
+            right += u32::from(rates.requests_per_s <= most);
+        }
+        assert!(right >= 18, "{right} of 20 at {load:?}");
+    }
+}
+
+#[test]
+fn a_server_that_can_do_what_is_asked_is_not_overloaded_while_it_fills() {
+    // 2,000 tokens a second at most; one that fills for half of the run; and conversations.
+    let quick = Batch {
+        base: 5.0,
+        each: 0.5,
+        ..TAKES_ALL
+    };
+    let slow = Batch {
+        base: 20.0,
+        each: 0.5,
+        ..TAKES_ALL
+    };
+    for (server, load, tokens, conversation) in [
+        (quick, (12.0, 15.0), 40..=120, (1, 0.0)),
+        (quick, (20.0, 15.0), 40..=120, (1, 0.0)),
+        (slow, (3.0, 20.0), 300..=500, (1, 0.0)),
+        (THREE, (1.0, 40.0), 40..=40, (3, 0.0)),
+        (THREE, (1.7, 40.0), 40..=40, (3, 0.0)),
+        (FOUR, (8.0, 10.0), 20..=20, (3, 500.0)),
+        (FOUR, (12.0, 10.0), 20..=20, (3, 500.0)),
+    ] {
+        let mut wrong = 0;
+        for seed in 0..60 {
+            let rates = rates(server, plan(seed, load, tokens.clone(), conversation));
+            let offered = rates.offered_requests_per_s.unwrap_or_default();
+            wrong += u32::from((rates.requests_per_s / offered - 1.0).abs() > 1e-6);
+        }
+        assert!(
+            wrong <= 1,
+            "{wrong} of 60: {load:?} {tokens:?} {conversation:?}"
+        );
+    }
+}
