@@ -66,6 +66,11 @@ impl Conversation {
         }
     }
 
+    /// How often it thought.
+    pub(super) fn pauses(&self) -> f64 {
+        f64::from(self.completed.saturating_sub(1))
+    }
+
     /// Seconds in which it thought.
     pub(super) fn thought(&self) -> f64 {
         (self.part().den - self.busy).max(0.0)

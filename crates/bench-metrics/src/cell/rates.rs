@@ -33,6 +33,8 @@ pub(super) struct Repeat<'a> {
     pub(super) carried: Vec<(Stamp, Stamp)>,
     /// How long its plan lasts, in seconds, where that is known.
     pub(super) planned: Option<f64>,
+    /// When a closed loop sends nothing more, where that is a moment of the plan.
+    until: Option<Stamp>,
     /// Its conversations, where it has such.
     pub(super) conversations: Vec<Conversation>,
 }
@@ -119,6 +121,7 @@ pub(super) fn repeats<'a>(
             carried: carried()
                 .filter_map(|w| Some((w.sent, w.answered.filter(|at| *at > from)?)))
                 .collect(),
+            until: context.stop.duration.map(|duration| from + duration),
             planned: open_loop::planned_seconds(
                 context,
                 begun_per_s.map(|rate| (rate, conversations.len())),
@@ -213,8 +216,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         return None;
     }
     let mean_in_flight = mean_in_flight(spans, seconds);
-    let (offered, reached, served) =
-        open_loop::rates(spans.iter().map(|span| span.repeat), load, timeline);
+    let of_repeats = spans.iter().map(|span| span.repeat);
+    let (offered, reached, served) = open_loop::rates(of_repeats, load, timeline);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.
@@ -237,16 +240,13 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     } else {
         cycle.is_some()
     };
-    let (total, counted_seconds) = if followed {
-        all_of(spans, requests_per_s, timeline)
-    } else {
-        counted_in(spans, while_offered, timeline)
-    };
+    let all_at = followed.then_some(requests_per_s);
+    let (total, counted_seconds) = tokens_came(spans, all_at, while_offered, timeline);
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
     let per_event = (counted > 0).then(|| total.tokens / counted as f64);
-    let tokens_of =
-        |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
+    let uncounted = per_event.unwrap_or(0.0);
+    let tokens_of = |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * uncounted;
     let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
     Some(Rates {
         window: spans.first()?.window,
@@ -275,8 +275,17 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     })
 }
 
-/// What all requests of the repeats got, and the time that they stand for at this rate.
-fn all_of(spans: &[Span<'_>], requests_per_s: f64, timeline: &Timeline) -> (TimeCounts, f64) {
+/// What all requests of the repeats got, and the time that they stand for at this rate; without one, what came within the spans, or within the part of
+/// them in which load was offered, and their length in seconds.
+fn tokens_came(
+    spans: &[Span<'_>],
+    all_at: Option<f64>,
+    while_offered: bool,
+    timeline: &Timeline,
+) -> (TimeCounts, f64) {
+    let Some(requests_per_s) = all_at else {
+        return counted_in(spans, while_offered, timeline);
+    };
     let whole: Vec<Span<'_>> = spans.iter().map(|span| Span::of(span.repeat)).collect();
     let completed = whole.iter().flat_map(Span::rows).filter(|r| r.completed());
     let seconds = float(completed.count()) / requests_per_s;
@@ -434,10 +443,39 @@ fn by_conversations(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> 
         (num + part.num, den + part.den)
     });
     let slots = f64::from(*concurrency).min(float(parts.len()) / float(spans.len()));
-    let rate = Some(slots * answers / seconds).filter(|rate| *rate > 0.0)?;
-    let interval =
-        per_stream(&parts).and_then(|(_, (low, high))| interval_of(rate * low, rate * high, LEVEL));
+    let pausing: f64 = spans.iter().map(|span| cut_pauses(span, slots)).sum();
+    let of = |seconds: f64| slots * answers / seconds;
+    let rate = Some(of(seconds + pausing)).filter(|rate| *rate > 0.0)?;
+    // A conversation that was cut off has as many pauses as answers, or one fewer.
+    let interval = per_stream(&parts)
+        .and_then(|(_, (low, high))| interval_of(rate * low, of(seconds) * high, LEVEL));
     Some((rate, interval))
+}
+
+/// Seconds in which slots thought between their last answer and the moment at which the loop ended: time of theirs, though of no whole conversation.
+fn cut_pauses(span: &Span<'_>, slots: f64) -> f64 {
+    let Repeat {
+        conversations,
+        whole,
+        until: Some(until),
+        ..
+    } = span.repeat
+    else {
+        return 0.0;
+    };
+    let pauses: f64 = conversations.iter().map(Conversation::pauses).sum();
+    let thought: f64 = conversations.iter().map(Conversation::thought).sum();
+    let pause = thought / pauses.max(1.0);
+    // One that ended before its time is none of these.
+    if (*until - whole.to).as_secs_f64() > pause {
+        return 0.0;
+    }
+    let lasted = |one: &Conversation| one.part().den;
+    let beyond = |one: &Conversation| (one.left - *until).or_zero().as_secs_f64();
+    let all: f64 = conversations.iter().map(lasted).sum();
+    let after: f64 = conversations.iter().map(beyond).sum();
+    let given = slots * (*until - whole.from).as_secs_f64() + after;
+    (given - all).clamp(0.0, slots * pause)
 }
 
 /// Whether a part of the time of conversations that matters is thought.

@@ -25,6 +25,11 @@ impl Noise {
         self.0.random_range(1e-15..1.0)
     }
 
+    /// A whole number of these.
+    pub(crate) fn one_of(&mut self, range: std::ops::RangeInclusive<u32>) -> u32 {
+        self.0.random_range(range)
+    }
+
     /// An exponential value with this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.uniform().ln()

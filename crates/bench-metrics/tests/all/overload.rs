@@ -56,10 +56,12 @@ fn give(
     asked: &mut Vec<Asked>,
     records: &mut Vec<RequestRecord>,
 ) {
-    running.iter_mut().for_each(|(_, events)| events.push(now));
+    for (_, events) in running.iter_mut() {
+        events.push(now);
+    }
     let (ended, rest): (Vec<_>, Vec<_>) = running
         .drain(..)
-        .partition(|(one, events)| events.len() as u32 == one.tokens);
+        .partition(|(one, events)| events.len() == one.tokens as usize);
     *running = rest;
     for (one, events) in ended {
         let mut record = answer(records.len() as u64, one.due, &events);
@@ -88,16 +90,17 @@ fn plan(
     (turns, think): (u32, f64),
 ) -> (Vec<Asked>, CellContext) {
     let mut noise = Noise::seeded(seed);
-    let n = (rate * seconds).round() as usize;
+    let n = (1..=10_000)
+        .take_while(|n| f64::from(*n) <= rate * seconds)
+        .count();
     let gaps: Vec<f64> = (0..=n).map(|_| noise.exponential(1.0)).collect();
     let all: f64 = gaps.iter().sum();
-    let (low, high) = (f64::from(*tokens.start()), f64::from(*tokens.end()));
     let mut due = 0.0;
     let asked = gaps.iter().take(n).enumerate().map(|(i, gap)| {
         due += gap / all * seconds * 1e3;
         Asked {
             due,
-            tokens: (low + (high - low) * noise.uniform()).round() as u32,
+            tokens: noise.one_of(tokens.clone()),
             turns_left: turns - 1,
             think,
             session: if turns > 1 { i as u64 } else { u64::MAX },

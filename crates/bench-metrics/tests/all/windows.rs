@@ -340,6 +340,30 @@ fn conversations_that_think_have_the_rate_of_their_slots() {
     assert!(interval.low <= 15.0 / 2.359 && interval.high >= 15.0 / 2.363);
 }
 
+/// Twenty slots of conversations of six turns of 91 ms with a second of thought between them, of which the end after 4 s cuts all: four answers each in 4 s.
+#[test]
+fn the_pause_in_which_a_conversation_was_cut_off_is_time_of_its_slot() {
+    let turns = (0..80_u32).map(|i| {
+        let (slot, turn) = (i % 20, i / 20);
+        let sent = 1091.0 * f64::from(turn) + 0.1 * f64::from(slot);
+        let mut record = even(u64::from(i), sent, 15.0, 4.0, 20);
+        record.session = Some(u64::from(slot));
+        record.turn = Some(turn);
+        record
+    });
+    let mut context = closed(20);
+    context.stop.duration = Some(Nanos::from_secs(4));
+    let cell = summarise_cell(&turns.collect::<Vec<_>>(), context);
+    let rates = headline(&cell);
+    assert_near(Some(rates.requests_per_s), 20.0, 0.01);
+    let interval = rates.requests_per_s_interval.unwrap();
+    let lasting = 20.0 * 6.0 / (6.0 * 0.091 + 5.0);
+    assert!(
+        interval.low <= 20.01 && interval.high >= lasting,
+        "{interval:?}"
+    );
+}
+
 #[test]
 fn an_open_loop_of_conversations_offers_their_turns_at_the_rate_of_conversations() {
     let begin = (0..80).map(|i| 100.0 * f64::from(i));
