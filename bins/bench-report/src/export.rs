@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     let paths = written.iter();
     let output = paths.map(|path| format!("{}\n", path.display())).collect();
     let doubt = run.doubt();
-    run.notes.extend(doubt);
+    run.notes.extend(doubt.into_iter().chain(left_over(&out)));
     Ok(Done::well(output, run.notes))
 }
 
@@ -75,6 +75,23 @@ fn write(
             Ok(vec![path])
         }
     }
+}
+
+/// Files that an export leaves behind when it is killed.
+fn left_over(out: &Path) -> Vec<String> {
+    let all = fs::read_dir(out).into_iter().flatten().flatten();
+    let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+    let ends = [".json.part", ".csv.part", ".parquet.part"];
+    let mut halves: Vec<String> = names
+        .filter(|name| ends.iter().any(|end| name.ends_with(end)))
+        .map(|name| {
+            let path = out.join(name);
+            let path = path.display();
+            format!("{path} is half a file, of an export that was killed; delete it, unless another export is writing it now")
+        })
+        .collect();
+    halves.sort();
+    halves
 }
 
 /// One file a cell, from records that are read once, one at a time.

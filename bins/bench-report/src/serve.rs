@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -27,8 +27,9 @@ use crate::site::{Entry, page, shelf, trend_page};
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;
-/// How long one may take.
+/// How long one may take, and how long it may ask nothing: browsers open some that they may need later, and others wait for their place.
 const PATIENCE: Duration = Duration::from_mins(1);
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// What a path asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -198,6 +199,8 @@ async fn serve(
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .keep_alive(false)
+                .timer(TokioTimer::new())
+                .header_read_timeout(SILENCE)
                 .serve_connection(TokioIo::new(stream), answer);
             // one that hangs or breaks off is its sender's affair
             tokio::time::timeout(PATIENCE, connection).await.ok();

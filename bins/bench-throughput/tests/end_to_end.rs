@@ -544,20 +544,23 @@ fn closed_loops_open_a_connection_for_each_stream_over_all_their_cells_and_pages
 
 #[test]
 fn a_cold_start_opens_its_connections_before_the_load_and_tells_what_each_took() -> Result {
-    let folder = tempfile::tempdir()?;
     let load =
         "--engine instant --concurrency 8 --workers 2 --warmup 0 --requests 64 --output-tokens 2";
-    let words: Vec<&str> = load.split(' ').collect();
-    run_in(folder.path(), &words)?;
-    let records = records(folder.path())?;
-    let connections = records.iter().map(|record| &record.wire.connection);
-    let new: Vec<_> = connections
-        .filter(|connection| !connection.reused)
-        .collect();
-    // one slot has the connection of the request that tried the server
-    assert!((1..8).contains(&new.len()), "{new:?}");
-    for connection in new {
-        assert!(connection.beforehand && connection.connect.is_some());
+    // slots that begin one after the other too
+    for load in [load, &format!("{load} --ramp-up 200ms")] {
+        let folder = tempfile::tempdir()?;
+        let words: Vec<&str> = load.split(' ').collect();
+        run_in(folder.path(), &words)?;
+        let records = records(folder.path())?;
+        let connections = records.iter().map(|record| &record.wire.connection);
+        let new: Vec<_> = connections
+            .filter(|connection| !connection.reused)
+            .collect();
+        // one slot has the connection of the request that tried the server
+        assert!((1..8).contains(&new.len()), "{load}: {new:?}");
+        for connection in new {
+            assert!(connection.beforehand && connection.connect.is_some());
+        }
     }
     Ok(())
 }

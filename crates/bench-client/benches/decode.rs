@@ -90,6 +90,7 @@ fn mark(read: usize) -> ReadMark {
         stamped: true,
         returned: Stamp::new(at + 1000),
         previous_return: Stamp::new(at - 900_000),
+        arrived_from: Stamp::new(at),
         last_token_from: Stamp::new(at - 900_000),
         merged: false,
         continues: false,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bench_schema::{EventLog, FailureKind, Nanos, Outcome, ServerTimings, Stage, Usage};
 
 use crate::ReadMark;
-use crate::protocol::{Document, Framing, Protocol};
+use crate::protocol::{Document, Framing, Protocol, shortened};
 use crate::sse::{LineSplitter, SseDecoder, SseError, SseSplitter};
 use collector::Collector;
 
@@ -209,7 +209,7 @@ impl StreamEnd {
             } => Outcome::Failed {
                 stage,
                 failure,
-                message: collector::shorten(&message),
+                message: shortened(&message, collector::MESSAGE_CHARS),
             },
             Self::TimedOut(stage) => Outcome::TimedOut { stage },
             Self::Cancelled(reason) => Outcome::Cancelled { reason },

@@ -1,6 +1,8 @@
 //! The one place where time is read.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -195,26 +197,36 @@ impl KernelStamps {
     pub(crate) fn note_lag(&self, arrival: Stamp, lag: Nanos) {
         self.lags.push(lag);
         if let Some(wakes) = self.wakes.get() {
-            wakes.note_arrival(arrival);
+            wakes.note_read(arrival);
         }
     }
 
-    /// A read of which nobody knows when its bytes arrived: they had when the thread was awake.
+    /// A read of which nobody knows when its bytes arrived.
     pub(crate) fn note_unstamped(&self) {
         if let Some(wakes) = self.wakes.get() {
-            wakes.note_arrival(wakes.ended());
+            wakes.note_unstamped();
         }
+    }
+
+    /// What the scheduler says of the thread; absent where it does not, or nobody needs it.
+    pub(crate) fn scheduled(&self, now: Stamp) -> Option<SchedStat> {
+        self.wakes.get()?.scheduled(now)
     }
 
     /// A moment before which nothing had arrived of what is read now on a socket that was empty before, by when the thread was woken for it.
-    /// `lag` is from the last segment's arrival to its read. Where the stamp is the read's return it is not known, and no bound covers it.
-    pub(crate) fn nothing_before(&self, lag: Option<Nanos>) -> Option<Stamp> {
+    /// `lag` is from the last segment's arrival to its read; absent without stamps, when nothing tells how long the kernel takes to wake the
+    /// thread.
+    pub(crate) fn nothing_before(
+        &self,
+        lag: Option<Nanos>,
+        scheduled: Option<SchedStat>,
+    ) -> Option<Stamp> {
         let latency = match (lag, self.lags.longest.get()) {
             (None, _) => Some(Nanos::ZERO),
             // a thread that was held up now was not woken as it usually is
             (Some(lag), longest) => longest.filter(|longest| lag <= *longest),
         };
-        Some(self.wakes.get()?.nothing_before(latency))
+        Some(self.wakes.get()?.nothing_before(latency, scheduled))
     }
 
     /// The closing events of an answer came this long after its last token, which had been read before them.
@@ -223,8 +235,11 @@ impl KernelStamps {
     }
 
     /// A read brought several content events: some of those that follow may, too.
-    pub(crate) fn note_several(&self) {
+    pub(crate) fn note_several(&self, returned: Stamp) {
         self.several.set(64);
+        if let Some(wakes) = self.wakes.get() {
+            wakes.follow(returned);
+        }
     }
 
     /// A read brought one content event, or none.
@@ -308,11 +323,27 @@ pub struct SchedStat {
     pub cpu: Nanos,
     /// Time spent runnable and waiting for a core, since the thread began.
     pub run_queue_wait: Nanos,
+    /// How often it got one, since it began.
+    pub runs: i64,
 }
 
 /// The calling thread's counters, from `/proc/thread-self/schedstat`; absent where the kernel does not keep them.
 pub fn thread_schedstat() -> Option<SchedStat> {
-    schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    SchedStat::read(&SchedStat::of_this_thread()?)
+}
+
+impl SchedStat {
+    /// Where the calling thread's counters are, for who reads them often: whichever thread reads, they stay this one's.
+    pub(crate) fn of_this_thread() -> Option<File> {
+        File::open("/proc/thread-self/schedstat").ok()
+    }
+
+    /// The counters now: a system call of about a microsecond.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let mut text = [0; 64];
+        let len = file.read_at(&mut text, 0).ok()?;
+        schedstat(std::str::from_utf8(text.get(..len)?).ok()?)
+    }
 }
 
 fn schedstat(line: &str) -> Option<SchedStat> {
@@ -320,6 +351,7 @@ fn schedstat(line: &str) -> Option<SchedStat> {
     Some(SchedStat {
         cpu: Nanos::new(fields.next()?.ok()?),
         run_queue_wait: Nanos::new(fields.next()?.ok()?),
+        runs: fields.next()?.ok()?,
     })
 }
 

@@ -6,6 +6,7 @@ use bench_schema::{FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::http::response::Parts;
 
+use crate::protocol::{CUT, shortened};
 use crate::socket::ReadLog;
 use crate::transfer::Break;
 
@@ -213,7 +214,10 @@ impl ErrorBody {
 
     pub(crate) fn into_message(self) -> String {
         let page = String::from_utf8_lossy(&self.page);
-        let shown: String = page.trim().chars().take(PAGE_CHARS).collect();
+        let mut shown = shortened(page.trim(), PAGE_CHARS);
+        if self.bytes > self.page.len() && !shown.ends_with(CUT) {
+            shown.push_str(CUT);
+        }
         if shown.is_empty() {
             self.message
         } else {

@@ -27,7 +27,7 @@ use crate::sse::SseEvent;
 use api::{Api, ApiProtocol};
 
 pub use delta::Delta;
-pub(crate) use json::page_error;
+pub(crate) use json::{CUT, page_error, shortened};
 pub use template::{Template, TemplateConfig};
 
 /// The header of a bearer token.

@@ -96,7 +96,8 @@ impl ReadBatching {
         let shared = Arc::clone(&self.shared);
         move || {
             shared.wait();
-            shared.wakes.begin(shared.clock.now());
+            let now = shared.clock.now();
+            shared.wakes.begin(now, shared.wakes.scheduled(now));
         }
     }
 

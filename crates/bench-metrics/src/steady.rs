@@ -23,6 +23,8 @@ const MANY_BINS: usize = 20;
 const TREND_LEVEL: f64 = 0.999;
 /// … and moves the figure by more than this share over the window.
 const TREND_SHARE: f64 = 0.10;
+/// A last third that is so many times the first, or the first the last, is told although it is not significant.
+const MUCH: f64 = 1.5;
 
 /// One request on the time axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,6 +95,10 @@ pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) 
     let (stationary, tested) = match trend(started, in_flight, full, load) {
         Trend::Untested => (None, "too short to test for trends".to_owned()),
         Trend::Absent => (Some(true), "no trend found".to_owned()),
+        Trend::Unclear(change) => (
+            None,
+            format!("cannot tell: {change}, which may be chance in so short a time"),
+        ),
         Trend::Found(trend) => (Some(false), trend),
     };
     Steady {
@@ -206,6 +212,8 @@ fn before_cancelled(full: Window, how: String, flights: &[Flight]) -> (Window, S
 enum Trend {
     Untested,
     Absent,
+    /// It changed much, and by no more than chance may do; in words.
+    Unclear(String),
     /// In words.
     Found(String),
 }
@@ -256,21 +264,23 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     if tested.iter().all(|t| matches!(t, Trend::Untested)) {
         return Trend::Untested;
     }
-    let found: Vec<String> = tested
-        .into_iter()
-        .filter_map(|t| match t {
-            Trend::Found(words) => Some(words),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() {
-        Trend::Absent
-    } else {
-        let found = found.join(", ");
-        Trend::Found(format!(
-            "{found} between the first and the last third of the window"
-        ))
-    }
+    let told = |of: fn(&Trend) -> Option<&String>| {
+        let told: Vec<&str> = tested.iter().filter_map(of).map(String::as_str).collect();
+        let between = "between the first and the last third of the window";
+        (!told.is_empty()).then(|| format!("{} {between}", told.join(", ")))
+    };
+    let found = told(|trend| match trend {
+        Trend::Found(words) => Some(words),
+        _ => None,
+    });
+    let unclear = told(|trend| match trend {
+        Trend::Unclear(words) => Some(words),
+        _ => None,
+    });
+    found
+        .map(Trend::Found)
+        .or_else(|| unclear.map(Trend::Unclear))
+        .unwrap_or(Trend::Absent)
 }
 
 /// The mean number in flight in each bin.
@@ -323,10 +333,6 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64
     let Some(high) = fit.slope.high else {
         return Trend::Untested;
     };
-    let error = (high - fit.slope.value) * inflation(&residuals).max(shared.sqrt());
-    if fit.slope.value.abs() <= error || share.abs() <= TREND_SHARE {
-        return Trend::Absent;
-    }
     let third = points.len() / 3;
     let level = |of: &[(f64, f64)]| mean(&of.iter().map(|p| p.1).collect::<Vec<_>>());
     let (first, last) = (points.get(..third), points.get(points.len() - third..));
@@ -334,11 +340,22 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64
     if thirds.is_some_and(|(last, first)| (last - first).abs() <= edge) {
         return Trend::Absent;
     }
-    let way = if share > 0.0 { "rises" } else { "falls" };
-    Trend::Found(match thirds.filter(|(_, first)| *first > 0.0) {
-        Some((last, first)) => format!("{name} {way} to {:.2}×", last / first),
+    let ratio = thirds.filter(|(_, first)| *first > 0.0);
+    let ratio = ratio.map(|(last, first)| last / first);
+    let rises = ratio.map_or(share > 0.0, |ratio| ratio > 1.0);
+    let way = if rises { "rises" } else { "falls" };
+    let words = match ratio {
+        Some(ratio) => format!("{name} {way} to {ratio:.2}×"),
         None => format!("{name} {way}"),
-    })
+    };
+    let error = (high - fit.slope.value) * inflation(&residuals).max(shared.sqrt());
+    if fit.slope.value.abs() > error && share.abs() > TREND_SHARE {
+        Trend::Found(words)
+    } else if ratio.is_some_and(|ratio| ratio.max(1.0 / ratio) >= MUCH) {
+        Trend::Unclear(words)
+    } else {
+        Trend::Absent
+    }
 }
 
 /// The ends of a line through points in order, where its slope is certain (99.9 %, neighbours' likeness considered) and its two ends differ by at

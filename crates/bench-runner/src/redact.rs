@@ -18,8 +18,10 @@ use crate::config::{Reset, Settings};
 
 /// Shorter texts are words, which would be found everywhere.
 const SHORTEST: usize = 6;
-/// So much of the beginning of one is enough: messages are cut, and a secret with them.
+/// So much of the beginning of one is enough wherever it stands.
 const LEAST: usize = 12;
+/// And so much where the text was cut behind it.
+const LEAST_OF_CUT: usize = 4;
 /// A longer one is no word, whatever its letters are.
 const LONGEST_WORD: usize = 24;
 /// How often a text is looked at again as what its escapes stand for: JSON in JSON, or a percent form in HTML, is two.
@@ -145,8 +147,15 @@ impl Secrets {
         {
             self.hide(message);
         }
-        let told = [&mut record.wire.text, &mut record.wire.finish_reason];
-        told.into_iter().flatten().for_each(|text| self.hide(text));
+        if let Some(reason) = &mut record.wire.finish_reason {
+            self.hide(reason);
+        }
+        if let Some(text) = &mut record.wire.text {
+            let cut = (text.chars().count() as u64) < record.wire.text_chars;
+            text.push_str(if cut { CUT } else { "" });
+            self.hide(text);
+            text.truncate(text.len() - if cut { CUT.len() } else { 0 });
+        }
     }
 
     /// The texts of a reading that come from a page.
@@ -188,9 +197,12 @@ fn is_word(text: &str) -> bool {
     (text.len() < LONGEST_WORD && text.bytes().all(letters)) || text.bytes().all(digits)
 }
 
-/// What to look for, all of it at once, in small letters, and how much of its beginning is enough; sorted.
+/// What to look for, all of it at once, in small letters, and how much of its beginning is enough, anywhere and where a text was cut; sorted.
 #[derive(Default)]
-struct Forms(Vec<(Vec<u8>, usize)>);
+struct Forms(Vec<(Vec<u8>, usize, usize)>);
+
+/// What stands where a text was cut.
+const CUT: &str = "…";
 
 impl Forms {
     fn of<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {
@@ -200,8 +212,14 @@ impl Forms {
             .map(|form| {
                 // many addresses begin alike
                 let scheme = form.find("://").map_or(0, |at| at + 3);
-                let least = form.len().min(LEAST + scheme);
-                (form.to_ascii_lowercase().into_bytes(), least)
+                let form = form.to_ascii_lowercase();
+                // `Bearer` is no secret
+                let named = ["bearer", "basic"]
+                    .iter()
+                    .any(|name| form.starts_with(name));
+                let of_cut = if named { LEAST } else { LEAST_OF_CUT };
+                let [least, of_cut] = [LEAST, of_cut].map(|least| form.len().min(least + scheme));
+                (form.into_bytes(), least, of_cut)
             })
             .collect();
         all.sort();
@@ -239,13 +257,19 @@ impl Forms {
     fn places(&self, layer: &Layer<'_>) -> Vec<Range<usize>> {
         let (bytes, mut found, mut at) = (layer.bytes(), Vec::new(), 0);
         while let Some(rest @ [first, ..]) = bytes.get(at..) {
-            let same = |(form, least): &(Vec<u8>, usize)| {
+            let same = |(form, least, of_cut): &(Vec<u8>, usize, usize)| {
                 let both = form.iter().zip(rest);
                 let same = both.take_while(|(a, b)| **a == b.to_ascii_lowercase());
-                Some(same.count()).filter(|same| same >= least)
+                let same = same.count();
+                let is_cut = || {
+                    rest.get(same..)
+                        .is_some_and(|rest| rest.starts_with(CUT.as_bytes()))
+                };
+                let enough = same >= *least || (same >= *of_cut && is_cut());
+                enough.then_some(same)
             };
             let first = Some(first.to_ascii_lowercase());
-            let begin = |form: &(Vec<u8>, usize)| form.0.first().copied();
+            let begin = |form: &(Vec<u8>, usize, usize)| form.0.first().copied();
             let from = self.0.partition_point(|form| begin(form) < first);
             let forms = self.0.iter().skip(from);
             let forms = forms.take_while(|form| begin(form) == first);

@@ -254,7 +254,7 @@ pub struct WindowRates {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Stationarity {
-    /// Whether no trend was found in it; absent where it could not be tested.
+    /// Whether no trend was found in it; absent where it could not be tested, or where nobody can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stationary: Option<bool>,
     /// How the window was found, or why there is none.

@@ -951,10 +951,18 @@ fn an_export_replaces_no_result_and_what_was_planned_is_none() {
         assert!(said.err.contains("contains a result"), "{}", said.err);
         assert_eq!(fs::read(out.join("run.json")).unwrap(), before);
     }
-    // its own place may be written again
-    for _ in 0..2 {
+    // its own place may be written again, and whoever was killed there is told of
+    for left in ["", "requests.csv.part", "requests.csv.part"] {
         let said = command(&["export", text(&run), "--format", "json"]);
         assert_eq!(said.code, Some(0), "{}", said.err);
+        assert_eq!(
+            said.err.contains("half a file"),
+            !left.is_empty(),
+            "{}",
+            said.err
+        );
+        assert!(said.err.contains(left), "{}", said.err);
+        fs::write(run.join("export/requests.csv.part"), "id,").unwrap();
     }
     let begin = run.join(bench_schema::BEGIN_FILE);
     fs::write(&begin, blank().to_string()).unwrap();

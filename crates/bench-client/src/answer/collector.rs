@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage, Stamp};
+use bench_schema::{Channel, Event, EventLog, FailureKind, Outcome, Stage, Stamp};
 
 use crate::ReadMark;
 use crate::answer::{Answer, StreamEnd};
-use crate::protocol::{DecodeError, Delta, Document, Protocol};
+use crate::protocol::{CUT, DecodeError, Delta, Document, Protocol, shortened};
 
-/// Characters of a message or an excerpt that are kept.
-const MESSAGE_CHARS: usize = 300;
+/// Characters of a message that are kept.
+pub(super) const MESSAGE_CHARS: usize = 300;
 
 /// A content event whose stamp may still turn out to be a bound: more bytes of its read may come.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +174,8 @@ impl Collector {
 
     pub(super) fn fail(&mut self, kind: FailureKind, message: &str) {
         let stage = self.stage();
-        self.failure.get_or_insert((stage, kind, shorten(message)));
+        self.failure
+            .get_or_insert((stage, kind, shortened(message, MESSAGE_CHARS)));
     }
 
     pub(super) fn finish(mut self, end: StreamEnd) -> Answer {
@@ -261,19 +262,18 @@ impl Collector {
         let mark = event.mark;
         // Alone among closing events it came right before them; among others, whenever the socket was not seen empty.
         let alone = self.events_of_read == 1 && !mark.merged;
-        let earliest = if alone {
-            mark.last_token_from
-        } else {
-            mark.previous_return
+        let earliest = match (event.exact, alone) {
+            (true, _) => mark.arrived_from,
+            (false, true) => mark.last_token_from.min(mark.arrived_from),
+            (false, false) => mark.previous_return,
         };
-        let bound = (mark.arrival - earliest).or_zero();
         self.last_exact = event.exact.then_some(mark.arrival);
         self.log.push(Event {
             at: mark.arrival,
             lag: mark
                 .stamped
                 .then(|| (mark.returned - mark.arrival).or_zero()),
-            bound: if event.exact { Nanos::ZERO } else { bound },
+            bound: (mark.arrival - earliest).or_zero(),
             tokens: event.tokens,
             channel: event.channel,
         });
@@ -316,7 +316,10 @@ impl Collector {
 
     /// A body without a single event that says anything.
     fn nothing_came(&self) -> Outcome {
-        let head = excerpt(&self.head);
+        let mut head = excerpt(&self.head);
+        if self.bytes > self.head.len() as u64 {
+            head.push_str(CUT);
+        }
         let looks_like_a_stream = self.head.is_empty()
             || self.documents > 0
             || self.head.starts_with(b":")
@@ -358,16 +361,12 @@ fn whole(body: &[u8]) -> Document<'_> {
 
 /// The beginning of some bytes, for a message.
 fn excerpt(bytes: &[u8]) -> String {
-    let head = bytes.get(..bytes.len().min(120)).unwrap_or_default();
-    String::from_utf8_lossy(head)
-        .chars()
-        .flat_map(char::escape_debug)
-        .take(80)
-        .collect()
-}
-
-pub(super) fn shorten(message: &str) -> String {
-    message.chars().take(MESSAGE_CHARS).collect()
+    const BYTES: usize = 120;
+    const CHARS: usize = 80;
+    let head = String::from_utf8_lossy(bytes.get(..bytes.len().min(BYTES)).unwrap_or_default());
+    let escaped: String = head.chars().flat_map(char::escape_debug).collect();
+    let cut = if bytes.len() > BYTES { CUT } else { "" };
+    shortened(&(escaped + cut), CHARS)
 }
 
 // What servers put into JSON although it may not be there.

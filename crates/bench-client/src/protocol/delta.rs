@@ -2,7 +2,7 @@
 
 use bench_schema::{Channel, ServerTimings, Usage};
 
-use super::json::Mould;
+use super::json::{Mould, shortened};
 
 /// Finish reasons are words; each is kept in a record.
 const FINISH_REASON_CHARS: usize = 64;
@@ -140,7 +140,7 @@ impl Delta {
     /// The answer's finish reason. An empty one is none; of one that is no word, the beginning is kept.
     pub fn finish(&mut self, reason: &str) {
         if !reason.is_empty() {
-            let kept = reason.chars().take(FINISH_REASON_CHARS).collect();
+            let kept = shortened(reason, FINISH_REASON_CHARS);
             self.whole.finish_reason = Some(kept);
         }
     }

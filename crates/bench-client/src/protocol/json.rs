@@ -234,7 +234,18 @@ pub(crate) fn page_error(body: &[u8]) -> Option<String> {
     const CHARS: usize = 200;
     let page: serde_json::Value = serde_json::from_slice(body).ok()?;
     let message = error_message(page.get("error")?)?;
-    Some(message.chars().take(CHARS).collect())
+    Some(shortened(&message, CHARS))
+}
+
+/// What stands where a text was cut: whoever takes secrets out of it knows by this that one may have been cut, too.
+pub(crate) const CUT: &str = "…";
+
+/// The beginning of a text, and that there was more.
+pub(crate) fn shortened(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + CUT,
+        None => text.to_owned(),
+    }
 }
 
 /// The most telling text of an error member.

@@ -363,8 +363,10 @@ impl LastRead {
         } else {
             self.drained
         };
+        let previous_return = seen_empty.min(latest.arrival);
         ReadMark {
-            previous_return: seen_empty.min(latest.arrival),
+            previous_return,
+            arrived_from: latest.arrived_from.max(previous_return),
             merged: latest.merged || !alone,
             ..latest
         }

@@ -27,6 +27,7 @@ fn mark(read: usize) -> ReadMark {
         stamped: true,
         returned,
         previous_return: returned - Nanos::new(PERIOD),
+        arrived_from: returned - Nanos::new(LAG),
         last_token_from: returned - Nanos::new(PERIOD),
         merged: false,
         continues: false,

@@ -74,10 +74,11 @@ fn stamps_and_monotonic_nanoseconds_convert_both_ways() {
 }
 
 #[test]
-fn the_first_two_fields_are_run_time_and_wait() {
+fn the_three_fields_are_run_time_wait_and_how_often_it_ran() {
     let stat = schedstat("171309852 4120773 1215\n").unwrap();
     assert_eq!(stat.cpu, Nanos::new(171_309_852));
     assert_eq!(stat.run_queue_wait, Nanos::new(4_120_773));
+    assert_eq!(stat.runs, 1215);
     assert_eq!(schedstat(""), None);
     assert_eq!(schedstat("12"), None);
 }

@@ -51,8 +51,9 @@ fn a_total_counts_only_if_every_content_event_since_the_last_one_had_one() {
 fn of_an_endless_finish_reason_only_the_beginning_is_kept() {
     let mut delta = Delta::default();
     delta.finish(&"stop".repeat(1 << 20));
-    let kept = delta.into_whole().finish_reason;
-    assert_eq!(kept.map(|reason| reason.len()), Some(FINISH_REASON_CHARS));
+    let kept = delta.into_whole().finish_reason.unwrap();
+    assert_eq!(kept.chars().count(), FINISH_REASON_CHARS + 1);
+    assert!(kept.ends_with("stop…"), "{kept}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn pause_of_answers(under_way: Nanos, reads: &[(i64, usize)]) -> Nanos {
         stamped: true,
         returned: now,
         previous_return: now,
+        arrived_from: now,
         last_token_from: now,
         merged: false,
         continues: false,

@@ -199,6 +199,35 @@ fn events_that_waited_together_are_bounded_by_the_wake_up_and_not_by_the_gap_bef
     }
 }
 
+/// A Unix socket has no stamps. Each arrival is known from when the thread was woken on, less what the kernel takes to wake it.
+#[tokio::test]
+async fn an_arrival_without_a_stamp_is_known_from_when_the_thread_was_woken() {
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let clock = Clock::start();
+    let batching = crate::ReadBatching::new(clock.clone(), Nanos::ZERO);
+    let log = ReadLog::new(Rc::new(KernelStamps::new(clock.clone())));
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    let watched = sys::watch(Arc::new(near.into()), interest).unwrap();
+    let mut socket = Socket::new(watched, Rc::clone(&log));
+    let mut far = far;
+    far.write_all(b"one").unwrap();
+    // nothing tells when the thread was woken
+    let unknown = read_what_waits(&mut socket, 3).await[0].0;
+    assert!(!unknown.stamped && unknown.arrived_from == unknown.arrival);
+    log.stamps.follow(batching.wakes());
+    let (park, wake) = (batching.park_hook(), batching.wake_hook());
+    for _ in 0..2 {
+        park();
+        wake();
+        far.write_all(b"one").unwrap();
+        let known = read_what_waits(&mut socket, 3).await[0].0;
+        if crate::thread_schedstat().is_some() {
+            assert!(known.arrived_from < known.arrival, "{known:?}");
+        }
+    }
+}
+
 /// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
 #[tokio::test]
 async fn events_that_one_segment_brought_have_its_stamp() {

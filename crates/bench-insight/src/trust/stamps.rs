@@ -91,8 +91,13 @@ pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     let width = stamps
         .width_p50
         .map_or_else(String::new, |width| format!(", {width} wide at the median"));
+    let why = if scene.by_kernel() {
+        "were read together with later bytes, so their arrival is known only within an interval"
+    } else {
+        "have the time of the client's read, so their arrival is known only from when the client was woken on"
+    };
     let detail = format!(
-        ": {} of {} tokens were read together with later bytes, so their arrival is known only within an interval{width}",
+        ": {} of {} tokens {why}{width}",
         text::grouped(stamps.bounded as f64),
         text::grouped(stamps.n as f64),
     );
@@ -123,17 +128,24 @@ fn in_bundles(scene: &Scene<'_>) -> Option<String> {
     })
 }
 
-/// Whether the stamps are the kernel's, and what was read together moved nothing that counts.
+/// Whether each stamp is the kernel's or has bounds, and what those leave open moved nothing that counts.
 pub(super) fn are_exact(scene: &Scene<'_>) -> bool {
     let harmless = |seen: Seen| seen.value <= 0.02;
-    scene.by_kernel()
-        && scene.cell.client.lag.is_some()
-        && bounded_stamps(scene).is_none_or(harmless)
+    let by_kernel = scene.by_kernel() && scene.cell.client.lag.is_some();
+    (by_kernel || all_are_known(scene)) && bounded_stamps(scene).is_none_or(harmless)
 }
 
-/// Without kernel stamps, how late the client read is the error, and nothing says how late: only how busy it was.
+/// Whether of each event the kernel or the scheduler told how late its read was.
+fn all_are_known(scene: &Scene<'_>) -> bool {
+    let client = &scene.cell.client;
+    let by_kernel = client.lag.as_ref().map_or(0, |lag| lag.n);
+    let stamps = client.stamps.as_ref().filter(|stamps| stamps.n > 0);
+    stamps.is_some_and(|stamps| by_kernel.saturating_add(stamps.bounded) >= stamps.n)
+}
+
+/// Without kernel stamps, how late the client read is the error. Where nothing says how late that was, how busy the client was has to do.
 pub(super) fn no_kernel_stamps(scene: &Scene<'_>) -> Option<Seen> {
-    if scene.by_kernel() {
+    if scene.by_kernel() || all_are_known(scene) {
         return None;
     }
     let client = &scene.cell.client;

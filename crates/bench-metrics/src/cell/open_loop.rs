@@ -48,8 +48,16 @@ pub(super) type Rate = (f64, Option<Interval>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub(super) rate: Rate,
-    /// Whether it was counted while load was offered, of a queue that grew.
-    pub(super) while_offered: bool,
+    /// Of a queue that grew, until when its answers were counted, from the first one's end on.
+    pub(super) counted: Option<Until>,
+}
+
+/// Until when the answers of a queue that grows are counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Until {
+    /// While load is offered.
+    LastDue,
+    LastEnd,
 }
 
 /// What the plan of an open loop offered, how much of it per second the client sent, and what of that was served; nothing of a closed one.
@@ -170,12 +178,7 @@ fn served<'a>(
     load: &Load,
     timeline: &Timeline,
 ) -> Option<Served> {
-    let served = |rate, while_offered| {
-        Some(Served {
-            rate,
-            while_offered,
-        })
-    };
+    let served = |rate, counted| Some(Served { rate, counted });
     let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
     let completed = rows().filter(|row| row.completed()).count();
     if completed < FEWEST {
@@ -183,7 +186,7 @@ fn served<'a>(
     }
     let asked = Asked::of(rows(), offered, timeline);
     if repeats.clone().any(|repeat| piles_up(repeat, load, &asked)) {
-        let parts = between_ends(repeats.clone(), |_, last_due| last_due);
+        let parts = between_ends(repeats.clone(), Until::LastDue);
         let ended = BlockMean::of_parts(&parts)?;
         // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
         let stays = rows().filter(|row| row.completed());
@@ -194,11 +197,12 @@ fn served<'a>(
         // The warm-up had filled the server: what it was busy with all the time until the last end tells, the warm-up's answers among it.
         let filled = repeats.clone().all(|repeat| !repeat.carried.is_empty());
         if known.is_none() && filled {
-            let parts = between_ends(repeats, |repeat, _| repeat.whole.to);
+            let parts = between_ends(repeats, Until::LastEnd);
             let ended = BlockMean::of_parts(&parts)?;
-            return served((ended.value, interval_of_rate(&ended)), false);
+            let rate = (ended.value, interval_of_rate(&ended));
+            return served(rate, Some(Until::LastEnd));
         }
-        return served((ended.value, known), known.is_some());
+        return served((ended.value, known), known.map(|_| Until::LastDue));
     }
     if repeats.clone().any(outlasts_its_load) {
         return None;
@@ -206,28 +210,38 @@ fn served<'a>(
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;
     let interval = interval_of(rate / (1.0 + most), rate, LEVEL);
-    served((rate, interval), false)
+    served((rate, interval), None)
 }
 
-/// The time from each answer's end to the next, from the first due until a moment that is told by the last; those carried over from the warm-up are
-/// the server's work too.
-fn between_ends<'a>(
-    repeats: impl Iterator<Item = &'a Repeat<'a>>,
-    until: impl Fn(&Repeat<'a>, Stamp) -> Stamp,
-) -> Vec<Part> {
+/// The ends of a repeat's answers from the first due on, in order, those carried over from the warm-up among them, for they are the server's work
+/// too; and until when they are counted.
+fn counted_ends(repeat: &Repeat<'_>, until: Until) -> Option<(Vec<Stamp>, Stamp)> {
+    let due = || starts(repeat).map(|start| start.due);
+    let (from, last_due) = (due().min()?, due().max()?);
+    let to = match until {
+        Until::LastDue => last_due,
+        Until::LastEnd => repeat.whole.to,
+    };
+    let own = repeat.rows.iter().filter(|row| row.completed());
+    let carried = repeat.carried.iter().map(|(_, end)| *end);
+    let all = own.map(Row::left).chain(carried);
+    let mut ends: Vec<Stamp> = all.filter(|end| (from..=to).contains(end)).collect();
+    ends.sort_unstable();
+    Some((ends, to))
+}
+
+/// The time in which the answers of a queue that grows are counted: from the first one's end, because until then the server fills. `None` where
+/// there is none.
+pub(super) fn counted_time(repeat: &Repeat<'_>, until: Until) -> Option<Window> {
+    let (ends, to) = counted_ends(repeat, until)?;
+    let from = *ends.first()?;
+    (from < to).then_some(Window { from, to })
+}
+
+/// That time, from each answer's end to the next.
+fn between_ends<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, until: Until) -> Vec<Part> {
     let mut parts = Vec::new();
-    for repeat in repeats {
-        let due = || starts(repeat).map(|start| start.due);
-        let (Some(from), Some(last_due)) = (due().min(), due().max()) else {
-            continue;
-        };
-        let to = until(repeat, last_due);
-        let own = repeat.rows.iter().filter(|row| row.completed());
-        let own = own
-            .map(Row::left)
-            .chain(repeat.carried.iter().map(|(_, end)| *end));
-        let mut ends: Vec<Stamp> = own.filter(|end| (from..=to).contains(end)).collect();
-        ends.sort_unstable();
+    for (ends, to) in repeats.filter_map(|repeat| counted_ends(repeat, until)) {
         let between = ends.windows(2).map(|pair| (1.0, pair[1] - pair[0]));
         let last = ends.last().map(|last| (0.0, to - *last));
         parts.extend(between.chain(last).map(|(num, time)| Part {

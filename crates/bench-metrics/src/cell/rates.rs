@@ -71,17 +71,6 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The part of it in which an open loop offers load.
-    fn while_offered(&self) -> Self {
-        let last = open_loop::starts(self.repeat).map(|start| start.due).max();
-        let to = last.filter(|last| *last > self.counted.from);
-        let counted = Window {
-            to: to.unwrap_or(self.counted.to),
-            ..self.counted
-        };
-        Self { counted, ..*self }
-    }
-
     /// The requests that started in it.
     fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let rows = self.repeat.rows.iter();
@@ -220,8 +209,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let (offered, reached, served) = open_loop::rates(of_repeats, load, timeline);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, timeline);
+    let of_tokens = spans_of_tokens(spans, served.and_then(|served| served.counted), timeline);
     // The first of a few waves that end while load is offered tell no rate: those until the last end do.
-    let while_offered = served.is_some_and(|served| served.while_offered);
     let served = served.map(|s| if s.rate.1.is_none() { counted } else { s.rate });
     let cycle = by_conversations(spans, load)
         .or_else(|| by_cycle(spans, load, &counted).filter(|_| !steady));
@@ -241,7 +230,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         cycle.is_some()
     };
     let all_at = followed.then_some(requests_per_s);
-    let (total, counted_seconds) = tokens_came(spans, all_at, while_offered, timeline);
+    let (total, counted_seconds) = tokens_came((spans, &of_tokens), all_at, timeline);
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
     let per_event = (counted > 0).then(|| total.tokens / counted as f64);
@@ -266,7 +255,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
             }
             let closed = (steady && !load.is_open()).then_some(mean_in_flight);
             let by_streams = closed.and_then(|in_flight| of_streams(value, spans, in_flight));
-            by_streams.or_else(|| around(value, spans, timeline, &tokens_of))
+            by_streams.or_else(|| around(value, &of_tokens, timeline, &tokens_of))
         }),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
@@ -275,16 +264,15 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     })
 }
 
-/// What all requests of the repeats got, and the time that they stand for at this rate; without one, what came within the spans, or within the part of
-/// them in which load was offered, and their length in seconds.
+/// What all requests of the repeats got, and the time that they stand for at this rate; without one, what came within those spans in which tokens are
+/// counted, and their length in seconds.
 fn tokens_came(
-    spans: &[Span<'_>],
+    (spans, of_tokens): (&[Span<'_>], &[Span<'_>]),
     all_at: Option<f64>,
-    while_offered: bool,
     timeline: &Timeline,
 ) -> (TimeCounts, f64) {
     let Some(requests_per_s) = all_at else {
-        return counted_in(spans, while_offered, timeline);
+        return counted_in(of_tokens, timeline);
     };
     let whole: Vec<Span<'_>> = spans.iter().map(|span| Span::of(span.repeat)).collect();
     let completed = whole.iter().flat_map(Span::rows).filter(|r| r.completed());
@@ -293,11 +281,24 @@ fn tokens_came(
     (total, seconds)
 }
 
-/// What came within the spans, or within the part of them in which load was offered, and their length in seconds.
-fn counted_in(spans: &[Span<'_>], while_offered: bool, timeline: &Timeline) -> (TimeCounts, f64) {
-    let offered = spans.iter().filter(|_| while_offered);
-    let offered: Vec<Span<'_>> = offered.map(Span::while_offered).collect();
-    let spans = if while_offered { &offered } else { spans };
+/// The time in which tokens are counted: where a queue grows, that of the answers which its rate counts.
+fn spans_of_tokens<'a>(
+    spans: &[Span<'a>],
+    until: Option<open_loop::Until>,
+    timeline: &Timeline,
+) -> Vec<Span<'a>> {
+    let Some(until) = until else {
+        return spans.to_vec();
+    };
+    let counted = |span: &Span<'a>| {
+        let counted = timeline.snap(open_loop::counted_time(span.repeat, until)?)?;
+        Some(Span { counted, ..*span })
+    };
+    spans.iter().filter_map(counted).collect()
+}
+
+/// What came within the spans, and their length in seconds.
+fn counted_in(spans: &[Span<'_>], timeline: &Timeline) -> (TimeCounts, f64) {
     let seconds = spans.iter().map(|s| s.counted.length().as_secs_f64());
     let total = total_of(spans, |window| timeline.total(window));
     (total, seconds.sum())

@@ -103,6 +103,40 @@ fn a_slope_counts_from_a_tenth_of_the_level_on() {
 }
 
 #[test]
+fn what_grows_much_is_told_although_chance_may_do_it() {
+    // Five a second for 20 s near what the server can do; late in it one burst makes five requests wait.
+    let load = Load::Open {
+        rate_per_s: Some(5.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let of = |waits: std::ops::Range<u32>, wait: f64| {
+        let ttft = |i| if waits.contains(&i) { wait } else { 20.0 };
+        let flights: Vec<Flight> = (0..100)
+            .map(|i| flight(f64::from(i) * 200.0, (ttft(i) + 80.0, ttft(i), 10)))
+            .collect();
+        let found = under(&flights, &load).stationarity;
+        (found.stationary, found.reason)
+    };
+    let (stationary, reason) = of(85..90, 400.0);
+    assert_eq!(stationary, None, "{reason}");
+    assert!(
+        reason.contains("cannot tell: TTFT rises to") && !reason.contains("no trend found"),
+        "{reason}"
+    );
+    let (stationary, reason) = of(5..10, 400.0);
+    assert!(
+        stationary.is_none() && reason.contains("TTFT falls to"),
+        "{reason}"
+    );
+    let (stationary, reason) = of(85..90, 50.0);
+    assert!(
+        stationary == Some(true) && reason.contains("no trend found"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn an_open_loop_whose_arrivals_hurry_fills_up() {
     // Ten a second in the end, four in the beginning, each for a second: level latencies, more and more in flight.
     let mut now = 0.0;

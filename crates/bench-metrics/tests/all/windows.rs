@@ -663,6 +663,36 @@ fn the_time_that_the_last_answers_take_moves_no_open_loop_s_rate() {
     assert_near(headline(&cell).served_requests_per_s, 4.0 / 3.0, 0.02);
 }
 
+/// While an empty server fills, none of its answers has ended and few of its tokens come: that time is in neither rate.
+#[test]
+fn the_tokens_of_an_overload_are_of_the_same_time_as_its_requests() {
+    // Ten a second for 8 s; sixteen at a time take 2 s for 50 tokens: eight a second, 400 tokens.
+    for warmed in [0, 40] {
+        let mut free = [0.0_f64; 16];
+        let records: Vec<RequestRecord> = (0..80 + warmed)
+            .map(|id| {
+                let due = 100.0 * id as f64;
+                free.sort_by(f64::total_cmp);
+                let begun = due.max(free[0]);
+                free[0] = begun + 2000.0;
+                let mut r = even(id, due, begun - due + 40.0, 40.0, 50);
+                if id < warmed {
+                    r.phase = Phase::Warmup;
+                }
+                r
+            })
+            .collect();
+        let rates = headline(&summarise_cell(&records, open_at(10.0))).clone();
+        assert_near(Some(rates.requests_per_s), 8.0, 0.02);
+        assert_near(rates.output_tokens_per_s, 400.0, 0.01);
+        let interval = rates.output_tokens_per_s_interval.unwrap();
+        assert!(
+            interval.low <= 401.0 && interval.high >= 399.0,
+            "{interval:?}"
+        );
+    }
+}
+
 #[test]
 fn the_first_wave_of_an_overload_is_not_its_rate() {
     // 20 a second for 3 s; eight at a time take 2.6 s each, 3.08 a second: while load is offered only the first eight end, within 0.4 s.

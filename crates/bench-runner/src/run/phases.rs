@@ -68,10 +68,8 @@ impl Run<'_> {
             }
         }
         let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
-        if ramp_up.is_none() {
-            let ready = parts().map(Part::ready).sum();
-            self.connect(&load, ready, tools).await;
-        }
+        let ready = parts().map(Part::ready).sum();
+        self.connect(&load, ready, tools).await;
         let at = |step| Place::of(ends.cell, design.repeat, step);
         let agreed = tools.meet(at(design.step())).await;
         let now = self.clock.now();

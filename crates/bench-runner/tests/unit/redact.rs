@@ -93,10 +93,39 @@ fn a_secret_that_a_message_cut_in_two_is_hidden_and_a_few_letters_of_it_are_not(
     ]);
     let hidden = |text: &str| secrets.hidden(text);
     assert_eq!(hidden("bad key sk-plainsecretkey-0…"), "bad key ***…");
-    assert_eq!(hidden("bad key sk-plainsecr…"), "bad key ***…");
+    for end in 4..=12 {
+        let cut = &"sk-plainsecretkey"[..end];
+        assert_eq!(hidden(&format!("bad key {cut}…")), "bad key ***…");
+    }
+    let escaped = "it begins with `{\\\"key\\\": \\\"sk-pla…`";
+    assert_eq!(hidden(escaped), escaped.replace("sk-pla", "***"));
+    // what was not cut, and words before a secret, stay
+    assert_eq!(hidden("the word is gehei"), "the word is gehei");
+    let bearer = self::secrets(&["--header", "Authorization: Bearer sk-abcdef-long"]);
+    assert_eq!(bearer.hidden("no Bearer…"), "no Bearer…");
+    assert_eq!(bearer.hidden("no Bearer sk-a…"), "no Bearer ***…");
     assert_eq!(hidden("a key begins with sk-"), "a key begins with sk-");
     assert_eq!(hidden("<geheimschlüssel-für-alle-fälle>"), "<***>");
     assert_eq!(hidden("<geheimschlüssel-für-al…"), "<***…");
+}
+
+#[test]
+fn the_end_of_a_kept_answer_shows_no_beginning_of_a_secret() {
+    let secrets = secrets(&["--header", "x-key: sk-plainsecretkey-01234567"]);
+    let kept = |said: &str, of: u64| {
+        let exchange = bench_schema::Exchange::nothing(Outcome::Completed);
+        let mut record = RequestRecord::bare(1, "c8", exchange);
+        record.wire.text = Some(said.to_owned());
+        record.wire.text_chars = of;
+        secrets.hide_in(&mut record);
+        record.wire.text.unwrap()
+    };
+    assert_eq!(kept("my key is sk-plai", 400), "my key is ***");
+    assert_eq!(kept("as I said", 400), "as I said");
+    let whole = "my key is sk-plainsecretkey-01234567";
+    assert_eq!(kept(whole, 36), "my key is ***");
+    // the end of the answer is its own
+    assert_eq!(kept("it begins with sk-plai", 22), "it begins with sk-plai");
 }
 
 #[test]
