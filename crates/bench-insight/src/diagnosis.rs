@@ -9,6 +9,7 @@ mod machines;
 mod outcomes;
 mod over_time;
 mod quiet;
+mod stops;
 mod unexplained;
 
 use bench_schema::{
@@ -27,6 +28,7 @@ use look::Look;
 pub(crate) use look::{Cover, median, prompts_in_progress, quantile};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
+pub(crate) use stops::Stops;
 
 /// Share of the users' time, or of the requests, below which a cause costs nobody anything.
 const LEAST: f64 = 0.03;
@@ -221,6 +223,12 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     {
         // A level that moves does not make answers stand still.
         found.extend(unexplained::pauses(look));
+    } else if found
+        .iter()
+        .all(|f| f.cause().is_some_and(|cause| STANDSTILL.contains(&cause)))
+    {
+        // Nor does what stops all stop some of them.
+        found.extend(unexplained::pauses_one_by_one(look));
     }
     // Slow requests whose connection had been closed say so themselves.
     let told = |f: &Finding| f.figure(&Known::SlowReplaced.into()).is_some();

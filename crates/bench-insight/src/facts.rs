@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    ClockRecord, ConnectionFacts, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource,
+    ClockRecord, ConnectionFacts, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp, TokenSource,
 };
 
 use crate::samples::{CellSamples, SampleKeeper};
@@ -72,6 +72,8 @@ pub struct CellFacts {
     pub connecting: Nanos,
     /// Whether there are turns that waited for the answer before them.
     pub later_turns: bool,
+    /// Requests that left late because those before them had to be sent first, where most late ones are such.
+    pub bunch: Option<Bunch>,
     /// The longest time without an answer while requests failed.
     pub outage: Option<Outage>,
     /// The longest time in which all streams stood still together.
@@ -93,7 +95,7 @@ pub struct CellFacts {
 pub struct Outage {
     /// When the first of them was due, or the last answer before it ended.
     pub from: Nanos,
-    /// When the first request after it was sent that was answered; absent where none was.
+    /// When the first request after it was sent that was answered, or the first answer ended, if sooner; absent where nothing was answered.
     pub until: Option<Nanos>,
     /// Requests that failed meanwhile.
     pub failed: u64,
@@ -108,6 +110,17 @@ pub struct Stall {
     pub from: Nanos,
     /// How long it was.
     pub length: Nanos,
+}
+
+/// Requests that were due faster than the client sends them one after another: the longest row of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bunch {
+    /// How many.
+    pub requests: u64,
+    /// From the first due time to the last.
+    pub within: Nanos,
+    /// Mean time from sending one to sending the next.
+    pub each: Nanos,
 }
 
 impl CellFacts {
@@ -221,9 +234,55 @@ impl FactKeeper {
             cached_share: cached,
             to_send: by_request(self.to_send),
             connecting: by_request(self.connecting),
+            bunch: samples.bunch(),
             outage: samples.outage(),
             stall: samples.stall(),
             ..self.facts
         }
+    }
+}
+
+impl CellSamples {
+    /// Of the requests that left more than a millisecond late: whether most were due before the one before them had left, of a row whose first
+    /// left in time and that left evenly. What a machine takes away is missing at once, at the beginning of a row or within it.
+    fn bunch(&self) -> Option<Bunch> {
+        const LATE: Nanos = Nanos::from_millis(1);
+        const FEWEST: usize = 5;
+        let mut order: Vec<(Stamp, Stamp)> =
+            self.requests.iter().map(|r| (r.due, r.start)).collect();
+        order.sort_unstable();
+        let late = |row: &[(Stamp, Stamp)]| {
+            row.iter()
+                .filter(|(due, start)| *start - *due > LATE)
+                .count()
+        };
+        let (mut explained, mut longest): (usize, Option<&[(Stamp, Stamp)]>) = (0, None);
+        for row in order.chunk_by(|before, next| next.0 < before.1) {
+            let (Some((due, first)), Some((_, last))) = (row.first(), row.last()) else {
+                continue;
+            };
+            let own = *first - *due;
+            let gaps = row.windows(2).map(|pair| pair[1].1 - pair[0].1);
+            let even = gaps.max().is_some_and(|gap| gap + gap <= *last - *first);
+            if row.len() < FEWEST || !even {
+                continue;
+            }
+            explained += row
+                .iter()
+                .filter(|(due, start)| *start - *due > LATE.max(own + own))
+                .count();
+            longest = longest
+                .filter(|other| other.len() >= row.len())
+                .or(Some(row));
+        }
+        let row = longest.filter(|_| explained * 2 > late(&order))?;
+        let ((first_due, first), (last_due, last)) = (row.first()?, row.last()?);
+        let (kept, of) = (row.len() as u64, self.keep_every.max(1));
+        let gaps = (kept - 1).saturating_mul(of).max(1) as f64;
+        Some(Bunch {
+            requests: kept.saturating_mul(of),
+            within: *last_due - *first_due,
+            each: Nanos::from_f64((*last - *first).as_f64() / gaps),
+        })
     }
 }

@@ -39,7 +39,7 @@ pub use conclude::{
     Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,
     conclude_run,
 };
-pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
+pub use facts::{Bunch, CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{
     RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, objectives_of,
     planning_findings, times_to_decide,

@@ -2,7 +2,7 @@
 
 use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
-use crate::diagnosis::{Cover, median, quantile};
+use crate::diagnosis::{Cover, Stops, median, quantile};
 use crate::facts::{Outage, Stall};
 use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
@@ -29,10 +29,14 @@ impl CellSamples {
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
         let prompts = crate::diagnosis::prompts_in_progress(&self.requests, began);
-        let streams = standstills(self.requests.iter(), began, 1.0);
-        let streams = streams.into_iter().filter(|stall| !prompts.explains(stall));
+        let all: Vec<&RequestSample> = self.requests.iter().collect();
+        let stops = Stops::of(&all, began, 1.0);
+        let own = stops.one_by_one;
+        let streams = stops.of_all.into_iter();
+        let streams = streams.filter(|stall| !prompts.explains(stall));
+        let silences = silences(|| self.requests.iter(), began, &prompts, own, || false);
         let longest = streams
-            .chain(silences(|| self.requests.iter(), began, &prompts, || false))
+            .chain(silences)
             .max_by(|a, b| a.length.total_cmp(&b.length));
         let stall = longest.map(|found| Stall {
             from: Nanos::from_f64(found.from),
@@ -44,7 +48,7 @@ impl CellSamples {
 
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
 /// began with `began`. It begins when the first of them was due, but not before the last answer, and is over when a request is sent that is
-/// answered. A request that was lost although a later one was answered tells nothing of it, nor does one that was never sent.
+/// answered, or with an answer that ends before. A request that was lost although a later one was answered tells nothing of it, nor does one that was never sent.
 pub(crate) fn outage<'a>(
     answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,
@@ -77,7 +81,9 @@ pub(crate) fn outage<'a>(
         let back = starts
             .get(starts.partition_point(|start| *start < end))
             .copied();
-        let until = back.filter(|_| before < ends.len());
+        // whatever comes first: an answer to one that was sent before or meanwhile, or one that was sent later
+        let next = ends.get(before).map(|(_, end)| *end);
+        let until = next.map(|next| back.map_or(next, |back| back.min(next)));
         (until.unwrap_or(end) - from >= SHORTEST).then(|| Outage {
             from: (from - began).or_zero(),
             until: until.map(|until| until - began),
@@ -180,11 +186,12 @@ pub(crate) const EARLY: f64 = 0.4;
 const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
 
 /// Long stretches after the first answer in which at least two requests were under way, none of them got a token, and no prompt explains it. Where
-/// few answers stream, a server that stands still keeps its users from their first tokens. A server that starts slowly may be silent at first.
+/// few answers stream, a server that stands still keeps its users from their first tokens. Streams that stand still one by one do so by themselves. A server that starts slowly may be silent at first.
 pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: impl Fn() -> I,
     epoch: Stamp,
     prompts: &Cover,
+    one_by_one: bool,
     starts_slowly: impl FnOnce() -> bool,
 ) -> Vec<Standstill> {
     let ends = || requests().map(|request| (request.end - epoch).as_f64());
@@ -198,7 +205,7 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let usual = alone.map_or(usual, |alone| alone.max(usual));
     let (share, times, least) = LONG_SILENCE;
     let least = (share * whole).max(times * usual).max(least);
-    let mut long = all_wait(requests(), epoch);
+    let mut long = all_wait(requests(), epoch, one_by_one);
     long.retain(|s| {
         let of_prompts = prompts.within(s.from, s.from + s.length);
         s.streams >= 2.0 && s.length >= least && of_prompts < 0.5 * s.length
@@ -213,10 +220,12 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     long
 }
 
-/// Stretches in which requests were under way and none of them got a token, with the most that were.
+/// Stretches in which requests were under way and none of them got a token, with the most that were; or none had got its first, where streams stand
+/// still one by one.
 fn all_wait<'a>(
     requests: impl Iterator<Item = &'a RequestSample>,
     epoch: Stamp,
+    one_by_one: bool,
 ) -> Vec<Standstill> {
     let ns = |at: Stamp| (at - epoch).as_f64();
     // (when, requests in flight, of them with tokens flowing)
@@ -228,7 +237,7 @@ fn all_wait<'a>(
         let Some(ttft) = request.ttft else { continue };
         edges.push((sent + ttft, 0.0, 1.0));
         edges.push((end, 0.0, -1.0));
-        for (at, length) in &request.stalls {
+        for (at, length) in request.stalls.iter().filter(|_| !one_by_one) {
             let from = ns(*at);
             edges.push((from, 0.0, -1.0));
             edges.push((from + length, 0.0, 1.0));

@@ -401,6 +401,49 @@ fn a_client_with_a_core_to_spare_is_not_told_to_take_more_workers() {
 }
 
 #[test]
+fn requests_that_are_due_at_one_instant_are_late_because_they_are_sent_one_after_another() {
+    // every second 100 requests are due at once; each takes 40 µs to send, the first leaves so late, and before the middle one nothing runs for so long
+    let said = |first_us: i64, pause_us: i64| {
+        let at = |us: i64| Stamp::EPOCH + Nanos::from_micros(us);
+        let sent = |i: i64| 40 * (i + 1) + first_us + if i < 50 { 0 } else { pause_us };
+        let record = |burst: i64, i: i64| {
+            let due = 1_000_000 * burst;
+            let mut wire = Exchange::nothing(Outcome::Completed);
+            wire.sent = Some(at(due + sent(i)));
+            wire.events.push(Event {
+                at: at(due + sent(i) + 5_000),
+                lag: Some(Nanos::ZERO),
+                bound: Nanos::ZERO,
+                tokens: None,
+                channel: Channel::Answer,
+            });
+            let id = u64::try_from(100 * burst + i).unwrap();
+            RequestRecord {
+                due: at(due),
+                ..RequestRecord::bare(id, "r20", wire)
+            }
+        };
+        let records: Vec<_> = (0..6)
+            .flat_map(|b| (0..100).map(move |i| (b, i)))
+            .map(|(b, i)| record(b, i))
+            .collect();
+        let cells = BTreeMap::from([("r20".to_owned(), CellFacts::of(&records))]);
+        let late = open(|c| {
+            c.metrics.insert(Metric::Lateness, lateness(5_000.0));
+            c.client.busiest_worker = Some(0.1);
+        });
+        let clock = clock(ClockKind::Kernel);
+        let trust = trust(&TrustFacts::of(&clock, &cells), &[late]);
+        let reason = trust.reasons.into_iter().find(|r| r.code == "lateness");
+        reason.unwrap().next.unwrap()
+    };
+    insta::assert_snapshot!(said(0, 0), @"up to 100 requests are due at the same instant, and the client sends them one after another, 40.0 µs each: use more workers (`--workers`) or smaller bursts");
+    // it was woken late, or stopped meanwhile
+    assert!(said(3_000, 0).contains("slow to wake it"));
+    assert!(said(0, 10_000).contains("slow to wake it"));
+}
+
+#[test]
 fn fewer_requests_a_second_than_the_plan_has_count_and_the_plan_s_own_rate_does_not() {
     let offer = |sent: f64, planned: f64| {
         open(move |c: &mut CellRecord| {
@@ -484,6 +527,44 @@ fn bounded_stamps_count_by_how_far_they_move_a_number() {
     let far = judged(&[moved(0.4)]);
     speaks(&far, "bounded_stamps", TrustVerdict::Untrusted);
     insta::assert_snapshot!(far.reasons[0].sentence(), @"ITL p50 may be off by 40 % (limit 10 %): 900 of 1,000 tokens were read together with later bytes, so their arrival is known only within an interval, 5.00 ms wide at the median; give the client a dedicated core, fewer streams per worker (`--workers`), or its own machine");
+}
+
+#[test]
+fn what_the_stamps_leave_open_is_a_part_of_the_quantile_itself_unless_tokens_come_together() {
+    let median = |of_mean: f64, open: f64| {
+        closed(|c| {
+            c.client.stamps = Some(StampRecord {
+                n: 1000,
+                bounded: 900,
+                width_p50: Some(Nanos::from_micros(50)),
+                width_p99: None,
+            });
+            let itl = c.metrics.get_mut(&Metric::Itl).unwrap();
+            let value = of_mean * itl.mean;
+            let open = value + open * itl.mean;
+            (itl.quantiles[0].value, itl.quantiles[0].at_most) = (value, Some(open));
+        })
+    };
+    // 3 % of a median that is a third of the mean, as with speculative decoding
+    speaks(
+        &judged(&[median(0.33, 0.01)]),
+        "bounded_stamps",
+        TrustVerdict::Doubtful,
+    );
+    speaks(
+        &judged(&[median(0.33, 0.04)]),
+        "bounded_stamps",
+        TrustVerdict::Untrusted,
+    );
+    // half of the tokens come with the one before
+    for together in [median(0.0, 0.015), median(0.01, 0.015)] {
+        assert!(judged(&[together]).reasons.is_empty());
+    }
+    speaks(
+        &judged(&[median(0.01, 0.03)]),
+        "bounded_stamps",
+        TrustVerdict::Doubtful,
+    );
 }
 
 #[test]

@@ -73,6 +73,7 @@ const fn room(
 struct Draft {
     out: String,
     room: Room,
+    page: &'static str,
     marks: BTreeSet<Mark>,
 }
 
@@ -94,6 +95,7 @@ fn within(run: &RunRecord, room: Room) -> String {
     let mut draft = Draft {
         out: format!("# {}\n", text::markdown(&title)),
         room,
+        page: tables::page(run),
         marks: BTreeSet::new(),
     };
     section(&mut draft.out, &trust(run, room));
@@ -160,10 +162,7 @@ impl Draft {
         self.marks.extend(table.marks());
         let mut shown = table.rows_to_markdown();
         if left_out > 0 {
-            shown.push_str(&format!(
-                "\n{}.\n",
-                tables::rows_more(left_out, "report.html")
-            ));
+            shown.push_str(&format!("\n{}.\n", tables::rows_more(left_out, self.page)));
         }
         shown
     }
@@ -287,7 +286,7 @@ fn trust(run: &RunRecord, room: Room) -> String {
         .collect();
     if !others.is_empty() {
         let names = text::markdown(&text::shortened(&others.join(", "), 400));
-        out.push_str(&format!("- in full in report.html: {names}\n"));
+        out.push_str(&format!("- in full in {}: {names}\n", tables::page(run)));
     }
     out
 }

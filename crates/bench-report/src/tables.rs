@@ -170,6 +170,16 @@ pub(crate) fn rate_unit(run: &RunRecord) -> &'static str {
     }
 }
 
+/// The report that has everything, and how to get it where the run was asked for none.
+pub(crate) fn page(run: &RunRecord) -> &'static str {
+    let html = run.config.get("html");
+    if html.is_some_and(|html| *html == false || *html == "false") {
+        "report.html (`bench-report render` writes it)"
+    } else {
+        "report.html"
+    }
+}
+
 /// `1 row more in report.md`.
 pub(crate) fn rows_more(left_out: usize, place: &str) -> String {
     format!("{} more in {place}", counted(left_out, "row"))

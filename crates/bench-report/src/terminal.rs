@@ -59,16 +59,17 @@ pub fn render(run: &RunRecord, dir: Option<&Path>) -> String {
 /// Every table and every finding.
 pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
     let mut blocks = vec![head(run) + &capacity(run), trust(run, usize::MAX)];
-    blocks.extend(tables::results(run).iter().map(Table::to_terminal));
+    let shown_as = |table: &Table| table.to_terminal(tables::page(run));
+    blocks.extend(tables::results(run).iter().map(shown_as));
     blocks.push(outcomes(run));
     let counted = [tables::counts(run), tables::failures(run)];
-    blocks.extend(counted.iter().flatten().map(Table::to_terminal));
+    blocks.extend(counted.iter().flatten().map(shown_as));
     let all: Vec<&Finding> = run.findings.iter().collect();
     blocks.extend(findings(&all, usize::MAX, 0));
     let judged = [tables::objectives(run), tables::targets(run)];
-    blocks.extend(judged.iter().flatten().map(Table::to_terminal));
-    blocks.extend(tables::details(run).iter().map(Table::to_terminal));
-    blocks.push(tables::context(run).to_terminal());
+    blocks.extend(judged.iter().flatten().map(shown_as));
+    blocks.extend(tables::details(run).iter().map(shown_as));
+    blocks.push(shown_as(&tables::context(run)));
     blocks.extend(dir.map(|dir| paragraph("", &format!("Results in {}", shown(dir)))));
     blocks.join("\n")
 }
@@ -85,7 +86,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     for mut table in tables::results(run).into_iter().take(most_tables) {
         table.of_most_load();
         let left_out = table.thin_out(rows);
-        let mut shown = table.to_terminal();
+        let mut shown = table.to_terminal(tables::page(run));
         if left_out > 0 {
             shown.push_str(&paragraph("", &tables::rows_more(left_out, "report.md")));
         }

@@ -336,6 +336,9 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
                 differs: false,
             });
         }
+        if !waits_more_than_it_slows(look, quiet, start.ttft / alone) {
+            return either(look, lost, told).ok_or_else(Waited::default);
+        }
         let found = Draft::in_cell(Cause::Queueing, lost, look.cell)
             .because(Known::Ttft, start.ttft)
             .because(Known::QuietTtft, alone)
@@ -351,6 +354,13 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
         excluded: by_length.map(|by| (Known::TtftByLength, by.share)),
         differs: told.is_some() && by_length.is_none() && differs(look, start),
     })
+}
+
+/// Whether first tokens take longer by more than all others do: what shares a server with others slows as a whole. Answers of one token tell nothing
+/// of that.
+fn waits_more_than_it_slows(look: &Look<'_>, quiet: Option<&Quiet>, longer: f64) -> bool {
+    let slower = super::load::of_tokens(look).zip(quiet.and_then(|quiet| quiet.tpot));
+    slower.is_some_and(|(now, quiet)| longer >= SLOWER * now / quiet)
 }
 
 /// Whether first tokens take much longer than those of the quick quarter of as long prompts.

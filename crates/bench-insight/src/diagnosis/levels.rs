@@ -81,6 +81,17 @@ pub(super) fn of(points: &[(f64, f64)]) -> Vec<Level> {
         .collect()
 }
 
+/// The ends of a line through points that drift: by as much as a step, and as clearly.
+pub(super) fn drift(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    // half of it is what a drift costs
+    let (before, after) = bench_metrics::drift(points, 2.0 * super::LEAST)?;
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let line = |at: f64| before + (after - before) * (at - first) / (last - first);
+    let off: f64 = points.iter().map(|p| (p.1 - line(p.0)).powi(2)).sum();
+    let is_clear = (after - before).powi(2) * points.len() as f64 >= STANDS_OUT.powi(2) * off;
+    (is_clear || differ(before, after)).then_some((before, after))
+}
+
 fn values(points: &[(f64, f64)], from: usize, to: usize) -> Vec<f64> {
     points
         .get(from..to)

@@ -4,7 +4,7 @@ use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
 };
 
-use super::look::{Look, Seen, mean, median};
+use super::look::{Look, Seen, mean, median, quantile};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::samples::Lost;
@@ -35,8 +35,30 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
 /// An open loop in which requests pile up until the client's time limit cuts them off: they were offered, and would have been answered later.
 fn behind_its_limit(look: &Look<'_>) -> Option<view::Behind> {
     let cut_off: u64 = look.cell.counts.timeouts.iter().map(|(_, n)| *n).sum();
-    let behind = view::behind_with(look.cell, cut_off).filter(|_| piles_up(look))?;
-    is_of_time_limit(look).then_some(behind)
+    let behind = view::behind_with(look.cell, cut_off)?;
+    let cut_off = is_of_time_limit(look) && become_slow(look);
+    (cut_off && (piles_up(look) || stays_full(look))).then_some(behind)
+}
+
+/// Requests that find a server without a queue.
+const FIRST: usize = 5;
+
+/// Whether those that were answered took longer than the first ones: where some hang until they are given up the others are as quick as ever.
+fn become_slow(look: &Look<'_>) -> bool {
+    let typical = |of: &[Seen<'_>]| median(of.iter().map(|s| s.slow).collect());
+    let parts = look.seen.split_at_checked(FIRST);
+    let parts = parts.and_then(|(first, rest)| typical(first).zip(typical(rest)));
+    parts.is_some_and(|(quick, slow)| slow >= SLOWER * quick)
+}
+
+/// Whether about as many are in flight for most of the time: between bursts a server is empty again.
+fn stays_full(look: &Look<'_>) -> bool {
+    const INSTANTS: u32 = 64;
+    let in_flight = look.in_flight_over_time(INSTANTS);
+    let level = |q: f64| quantile(in_flight.clone(), q);
+    level(0.25)
+        .zip(level(0.75))
+        .is_some_and(|(few, many)| few >= 1.0 && few * 2.0 >= many)
 }
 
 /// Whether nearly all lost requests were cut off by the client's time limit.
@@ -47,6 +69,8 @@ pub(super) fn is_of_time_limit(look: &Look<'_>) -> bool {
 
 /// Whether more are in flight because each token takes longer, by as much: a level that moves. Twice as many and more are a queue or a batch that grows.
 fn is_only_slower(look: &Look<'_>) -> bool {
+    /// Time per token over what it was, from which on it moved.
+    const MOVED: f64 = 1.2;
     let grown = |of: &dyn Fn(&Seen<'_>) -> Option<f64>| {
         let quarter = (look.seen.len() / 4).max(1);
         let of_part =
@@ -56,7 +80,8 @@ fn is_only_slower(look: &Look<'_>) -> bool {
     };
     let more = grown(&|s| Some(s.in_flight));
     let slower = grown(&|s| s.request.tpot());
-    (more.zip(slower)).is_some_and(|(more, slower)| more < 2.0 && slower >= 0.8 * more)
+    let is_it = |(more, slower): (f64, f64)| more < 2.0 && slower >= (0.8 * more).max(MOVED);
+    more.zip(slower).is_some_and(is_it)
 }
 
 /// Whether more requests are in flight at the end of an open loop than when it had filled the server.
@@ -156,7 +181,7 @@ fn is_quick_at_more(look: &Look<'_>, other: &Look<'_>, now: f64, quiet: f64) -> 
 }
 
 /// The median time per token.
-fn of_tokens(look: &Look<'_>) -> Option<f64> {
+pub(super) fn of_tokens(look: &Look<'_>) -> Option<f64> {
     look.tpot().or_else(|| gap(look.cell))
 }
 

@@ -7,6 +7,7 @@ use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
 use super::first_token;
 use super::levels::{self, Level};
+use super::stops::Stops;
 use crate::outages::Standstill;
 use crate::samples::{CellSamples, LostSample, RequestSample, StoppedSample};
 
@@ -25,6 +26,7 @@ pub(super) struct Look<'a> {
     prefills: OnceCell<Vec<Prefill>>,
     prefilling: OnceCell<Cover>,
     levels: OnceCell<Vec<Level>>,
+    stops: OnceCell<Stops>,
 }
 
 /// Prompts, and their tokens.
@@ -81,6 +83,7 @@ impl<'a> Look<'a> {
             prefills: OnceCell::new(),
             prefilling: OnceCell::new(),
             levels: OnceCell::new(),
+            stops: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
         let repeat = fullest(samples);
@@ -89,11 +92,8 @@ impl<'a> Look<'a> {
             .iter()
             .filter(|request| request.repeat == repeat)
             .collect();
-        let lost: Vec<&LostSample> = samples
-            .lost
-            .iter()
-            .filter(|lost| lost.repeat == repeat)
-            .collect();
+        let lost = samples.lost.iter();
+        let lost: Vec<&LostSample> = lost.filter(|lost| lost.repeat == repeat).collect();
         let stopped = samples.stopped.iter();
         let stopped = stopped.filter(|stopped| stopped.repeat == repeat);
         let open = cell.load.is_open();
@@ -131,6 +131,20 @@ impl<'a> Look<'a> {
         };
         look.count_in_flight(samples.keep_every.max(1));
         look
+    }
+
+    /// Requests under way at evenly spaced instants from the first start to the last.
+    pub(super) fn in_flight_over_time(&self, instants: u32) -> Vec<f64> {
+        let spans = || {
+            self.seen
+                .iter()
+                .map(|seen| (seen.from, seen.end))
+                .chain(self.held())
+        };
+        let last = spans().map(|(from, _)| from).fold(0.0, f64::max);
+        let under_way = UnderWay::of(spans());
+        let at = |i: u32| last * f64::from(i) / f64::from(instants);
+        (1..instants).map(|i| under_way.at(at(i)) as f64).collect()
     }
 
     fn count_in_flight(&mut self, keep_every: u64) {
@@ -196,6 +210,18 @@ impl<'a> Look<'a> {
     pub(super) fn prefilling(&self) -> &Cover {
         let spans = || self.prefills().iter().map(|p| (p.from, p.to));
         self.prefilling.get_or_init(|| Cover::of(spans()))
+    }
+
+    /// Stretches in which at least nine of ten streams stood still.
+    pub(super) fn stops(&self) -> &Stops {
+        let requests = || {
+            self.seen
+                .iter()
+                .map(|seen| seen.request)
+                .collect::<Vec<_>>()
+        };
+        let all = || Stops::of(&requests(), self.epoch, 0.9);
+        self.stops.get_or_init(all)
     }
 
     /// When the last request ended.

@@ -8,7 +8,7 @@ use super::load::gap;
 use super::look::{Cover, Look, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
-use crate::outages::{EARLY, Standstill, silences, standstills};
+use crate::outages::{EARLY, Standstill, silences};
 use crate::signals::derived;
 use crate::view;
 
@@ -18,7 +18,7 @@ const FEWEST: usize = 40;
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
-    if let Some(cold) = slow_start(&points).filter(|cold| !is_burst(look, 0.0, cold.last)) {
+    if let Some(cold) = slow_start(&points).filter(|cold| !are_bursts(look, &[(0.0, cold.last)])) {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
@@ -39,17 +39,15 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let rest = found.get(1..)?;
     let calm = mean(rest.iter().map(|l| l.mean))?;
     let slowest = found.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
-    if is_burst(look, slowest.from, slowest.to) {
-        return None;
-    }
     // The drain at the end, when fewer compete, is no change of the server.
     let drains = last.n * 10 < total || last.from >= draining(look);
     if last.mean < first.mean && drains && found.len() == 2 {
         return None;
     }
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
-    // A queue that comes and goes is no change of the server.
-    if !cold && !of_the_server(look) {
+    // A queue that comes and goes, as after a burst, is no change of the server.
+    let of_load = are_bursts(look, &[(slowest.from, slowest.to)]);
+    if of_load || !cold && !of_the_server(look) {
         return falls(look, &points).or_else(|| along_a_line(look, &points));
     }
     let comes_back = !cold && levels::comes_back(found);
@@ -131,9 +129,9 @@ fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     if points.len() < FEWEST {
         return None;
     }
-    let drift = bench_metrics::drift(points, levels::STEP)?;
+    let drift = levels::drift(points)?;
     if look.is_open() {
-        bench_metrics::drift(&per_token(look), levels::STEP)?;
+        levels::drift(&per_token(look))?;
         if super::load::piles_up(look) {
             return None;
         }
@@ -238,20 +236,28 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
     })
 }
 
-/// Whether far more requests than usual came in a stretch of an open loop: then they compete with each other.
-fn is_burst(look: &Look<'_>, from: f64, to: f64) -> bool {
+/// Whether far more requests than usual came in some stretches of an open loop: then they compete with each other.
+pub(super) fn are_bursts(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
     const MORE: f64 = 1.5;
     const ERRORS: f64 = 2.0;
     const FEWEST: f64 = 6.0;
-    let due = || look.seen.iter().map(|seen| seen.from);
-    let (first, last) = (
-        due().fold(f64::INFINITY, f64::min),
-        due().fold(0.0, f64::max),
-    );
-    let from = from.max(first);
-    // the first of them begins the stretch
-    let came = due().filter(|at| (from..=to).contains(at)).count() as f64 - 1.0;
-    let usual = look.seen.len() as f64 * (to - from) / (last - first);
+    let mut due: Vec<f64> = look.seen.iter().map(|seen| seen.from).collect();
+    due.sort_by(f64::total_cmp);
+    let (Some(first), Some(last)) = (due.first().copied(), due.last().copied()) else {
+        return false;
+    };
+    // the first of each begins its stretch
+    let after_first = |(from, to): &(f64, f64)| {
+        let before = due.partition_point(|due| due < from);
+        let upto = due.partition_point(|due| due <= to);
+        upto.saturating_sub(before + 1)
+    };
+    let came = stretches.iter().map(after_first).sum::<usize>() as f64;
+    let lasted: f64 = stretches
+        .iter()
+        .map(|(from, to)| to - from.max(first))
+        .sum();
+    let usual = due.len() as f64 * lasted / (last - first);
     look.is_open() && came >= FEWEST.max(MORE * usual) && came - usual >= ERRORS * usual.sqrt()
 }
 
@@ -344,6 +350,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     let (unexplained, period) = not_of_prompts(look);
     let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);
+    let alone = unexplained.iter().all(|stop| stop.streams < 2.0);
     // Several at the beginning and none later: a slow start, which levels tell.
     if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
         return None;
@@ -354,7 +361,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     let cause = match period {
         Some(_) => Cause::PeriodicStall,
         // One pause among thousands of tokens has to be long to be anything, and that of a single stream longer.
-        None if longest >= if last.streams >= 2.0 { 0.01 } else { 0.03 } * whole => Cause::Frozen,
+        None if longest >= if alone { 0.03 } else { 0.01 } * whole => Cause::Frozen,
         None => return None,
     };
     let client = &look.cell.client;
@@ -425,7 +432,8 @@ fn several(n: usize) -> Option<f64> {
 pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
     let starts_slowly = || slow_start(&look.slowness()).is_some();
-    let found = silences(requests, look.epoch, look.prefilling(), starts_slowly);
+    let own = look.stops().one_by_one;
+    let found = silences(requests, look.epoch, look.prefilling(), own, starts_slowly);
     let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
     Draft::in_cell(Cause::Frozen, lost_in(look, &found), look.cell)
         .because(Known::Stalls, several(found.len()))
@@ -438,7 +446,7 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
 
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
 fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
-    let all = together(look);
+    let all = look.stops().of_all.clone();
     let prefills = look.prefilling();
     let n = all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
@@ -483,17 +491,6 @@ fn resumed(look: &Look<'_>) -> Vec<Resumed> {
     let all = look.seen.iter().flat_map(|s| &s.request.stalls);
     all.map(|(at, length)| Resumed(look.ns(*at) + length, *length))
         .collect()
-}
-
-/// Stretches in which at least nine of ten streams (and two, where there are two) stood still.
-fn together(look: &Look<'_>) -> Vec<Standstill> {
-    let requests = look.seen.iter().map(|seen| seen.request);
-    let mut found = standstills(requests, look.epoch, 0.9);
-    // Short overlaps of stalls that are not one are left out.
-    let longest = found.iter().map(|s| s.length).fold(0.0, f64::max);
-    let most = found.iter().map(|s| s.streams).fold(0.0, f64::max);
-    found.retain(|s| s.length >= 0.3 * longest && (s.streams >= 2.0 || most < 2.0));
-    found
 }
 
 /// The time between stalls, where it is the same each time, but for one of several.

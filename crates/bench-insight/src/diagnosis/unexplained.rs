@@ -188,7 +188,12 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let named = kind.is_some() || replaced.is_some();
     let from_length = from_length(look, &slow).filter(|_| !named);
     if let (false, None, Some(rows)) = (named, from_length, together(look, &slow)) {
-        return comes_and_goes(look, &slow, &rows);
+        // Those that came together wait for each other, and are none of the server's making.
+        return if over_time::are_bursts(look, &rows) {
+            None
+        } else {
+            comes_and_goes(look, &slow, &rows)
+        };
     }
     let share = Evidence {
         of: kind.map(str::to_owned),
@@ -446,11 +451,14 @@ impl Interrupted {
         };
         let (under_way, at_rest) = (UnderWay::of(streams()), UnderWay::of(stalls()));
         let prompts = look.prefilling();
-        // By itself: as many others go on as stand still, and no prompt is in progress.
+        // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt is in progress.
+        let one_by_one = look.stops().one_by_one;
         let alone = |(at, length): &&(Stamp, f64)| {
             let from = look.ns(*at);
             let middle = from + length / 2.0;
-            under_way.at(middle) >= 2 * at_rest.at(middle).max(1)
+            let streams = under_way.at(middle);
+            let others = streams >= 2 * at_rest.at(middle).max(1);
+            (others || one_by_one && streams < 2)
                 && prompts.within(from, from + length) < OF_PROMPTS * length
         };
         let mut found = Self {
@@ -486,11 +494,16 @@ impl Interrupted {
     }
 }
 
+/// Answers that stand still by themselves, beside whatever stops all.
+pub(super) fn pauses_one_by_one(look: &Look<'_>) -> Option<Finding> {
+    let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
+    Interrupted::of(look)?.finding(look, usual)
+}
+
 /// Answers that stand still, by themselves or beside others' prompts.
 pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
-    let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
-    if let Some(interrupted) = Interrupted::of(look) {
-        return interrupted.finding(look, usual);
+    if let Some(interrupted) = pauses_one_by_one(look) {
+        return Some(interrupted);
     }
     let stood = pauses_of(look).filter(|stood| stood.cost >= COSTS)?;
     if stood.beside >= OF_PROMPTS {

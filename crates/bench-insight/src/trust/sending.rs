@@ -24,9 +24,26 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         limits: Some(Limits::Time(doubtful, gap.max(1e7).max(doubtful))),
-        next: unprepared(scene).or_else(|| taken_or_slow(scene)),
+        next: unprepared(scene)
+            .or_else(|| one_after_another(scene))
+            .or_else(|| taken_or_slow(scene)),
         ..Seen::new(p99, what)
     })
+}
+
+/// The next step where requests left late because so many were due at once.
+fn one_after_another(scene: &Scene<'_>) -> Option<String> {
+    let bunch = scene.requests()?.bunch.as_ref()?;
+    let when = if bunch.within > bunch.each {
+        format!("within {}", text::time(bunch.within.as_f64()))
+    } else {
+        "at the same instant".to_owned()
+    };
+    Some(format!(
+        "up to {} are due {when}, and the client sends them one after another, {} each: use more workers (`--workers`) or smaller bursts",
+        requests(bunch.requests),
+        text::time(bunch.each.as_f64())
+    ))
 }
 
 /// How long requests that should have left did not, as a part of the time from one of a slot to its next (in an open loop, of the users' time), and

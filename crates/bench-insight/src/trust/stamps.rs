@@ -22,6 +22,9 @@ const REPORTED: [(Metric, f64); 12] = [
     (Metric::E2e, 0.99),
 ];
 
+/// Share of the mean gap up to which a gap is next to nothing: as much may be open of any quantile.
+const NOTHING: f64 = 0.02;
+
 /// The largest part of a reported quantile that the bounds of its stamps leave open. A quantile that carries the mark of few samples is
 /// left out, and one that too few stamps could carry over a stretch without values: there chance moves more than stamps do.
 fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
@@ -30,10 +33,11 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
         if (entry.few_samples && q > 0.5) || is_chance(cell, metric, entry) {
             return None;
         }
-        // Where half of the tokens come together, the median gap is next to nothing: then what counts is how long a token takes.
-        let gap = Some(cell.headline(metric)?.mean).filter(|_| metric == Metric::Itl);
-        let scale = view::positive(entry.value).or(entry.at_most)?;
-        let scale = scale.max(gap.unwrap_or(0.0));
+        let own = view::positive(entry.value).or(entry.at_most)?;
+        let mean = cell.headline(metric)?.mean;
+        // A gap between tokens that come together is next to nothing whatever it is off by, up to what counts of the time that a token takes.
+        let is_nothing = metric == Metric::Itl && entry.value < NOTHING * mean;
+        let scale = if is_nothing { mean } else { own };
         // The columns of a short result are p50 and p95 of TTFT, ITL and E2E.
         let aside = q > 0.95 || metric == Metric::Tpot;
         let name = format!(

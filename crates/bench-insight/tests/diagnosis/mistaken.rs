@@ -424,3 +424,180 @@ fn a_stop_of_all_beside_preemptions_is_the_full_cache() {
     assert_eq!(causes(&all), [Cause::MemoryPressure]);
     assert_eq!(all[0].consequences, [Cause::Frozen]);
 }
+
+/// What is found first with three seeds, without the server's metrics.
+fn firsts(asks: Asks, lengths: Lengths, seconds: f64, server: &Server) -> Vec<Vec<Cause>> {
+    let of = |seed| {
+        let asked = Cell {
+            seconds,
+            ..cell(asks, lengths, server.clone())
+        };
+        let (run, samples) = run(&[asked], false, seed);
+        found(&run, &samples)
+    };
+    (1..=3).map(of).collect()
+}
+
+#[test]
+fn streams_that_pause_one_by_one_are_no_stop_of_all_however_few_they_are() {
+    for (every, length) in [(1, 700.0), (2, 300.0), (3, 1500.0)] {
+        let server = Server {
+            evicts: Some(every),
+            evicted_for: length,
+            ..Server::default()
+        };
+        for asks in [
+            Asks::Poisson(0.8),
+            Asks::Poisson(2.0),
+            Asks::Closed(2),
+            Asks::Closed(3),
+        ] {
+            let lengths: Lengths = |_, draw| (100, draw.whole(40.0, 90.0));
+            for found in firsts(asks, lengths, 40.0, &server) {
+                let said = format!("{asks:?}, every {every}, {length} ms: {found:?}");
+                assert!(!found.contains(&Cause::Frozen), "{said}");
+                assert!(!found.contains(&Cause::PeriodicStall), "{said}");
+                assert_eq!(found.first(), Some(&Cause::Pauses), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn periodic_stops_are_seen_where_few_streams_are_in_flight() {
+    for (every, length) in [(3_000.0, 400.0), (2_100.0, 300.0), (5_000.0, 800.0)] {
+        let server = Server {
+            freezes: (0..30)
+                .map(|i| (f64::from(i) * every + 700.0, length))
+                .collect(),
+            ..Server::default()
+        };
+        for asks in [
+            Asks::Poisson(2.5),
+            Asks::Poisson(4.0),
+            Asks::Closed(2),
+            Asks::Closed(3),
+        ] {
+            for found in firsts(asks, equal, 60.0, &server) {
+                let said = format!("{asks:?}, every {every}, {length} ms: {found:?}");
+                assert_eq!(found.first(), Some(&Cause::PeriodicStall), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_overload_whose_requests_time_out_is_one_however_long_it_lasts() {
+    for (rate, slots, step_each, patience) in [
+        (12.0, 6, 0.0, 2_000.0),
+        (12.0, 6, 0.0, 5_000.0),
+        (30.0, 6, 0.0, 4_000.0),
+        (8.0, 4, 0.0, 3_000.0),
+        // nobody waits, but all are slower
+        (12.0, 1000, 2.0, 4_000.0),
+    ] {
+        let server = Server {
+            slots,
+            step_each,
+            patience: Some(patience),
+            ..Server::default()
+        };
+        for seconds in [15.0, 40.0, 90.0] {
+            for found in firsts(Asks::Poisson(rate), equal, seconds, &server) {
+                let said =
+                    format!("{rate}/s, {slots} slots, {patience} ms, {seconds} s: {found:?}");
+                assert_eq!(found.first(), Some(&Cause::Overload), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_hang_until_they_are_given_up_are_no_overload() {
+    for (every, step_each) in [(10, 0.0), (4, 0.0), (10, 0.4)] {
+        let server = Server {
+            evicts: Some(every),
+            evicted_for: 60_000.0,
+            patience: Some(4_000.0),
+            step_each,
+            ..Server::default()
+        };
+        for asks in [Asks::Poisson(6.0), Asks::Even(10.0), Asks::Bursts(8, 5.0)] {
+            for found in firsts(asks, equal, 40.0, &server) {
+                assert_eq!(found.first(), Some(&Cause::Failing), "{asks:?}: {found:?}");
+            }
+        }
+    }
+    // bursts that can wait no longer than this, of a server that is idle between them
+    let server = Server {
+        slots: 4,
+        patience: Some(2_500.0),
+        ..Server::default()
+    };
+    for found in firsts(Asks::Bursts(40, 4.0), equal, 60.0, &server) {
+        assert!(!found.contains(&Cause::Overload), "{found:?}");
+    }
+}
+
+#[test]
+fn answers_of_one_token_tell_no_queue_from_prompts_that_share_the_server() {
+    let one = |_: usize, _: &mut Draw| (200, 1);
+    // each prompt takes its time of one processor, or waits for a slot
+    let shared = Server {
+        serial: true,
+        prefill: 40.0,
+        ..Server::default()
+    };
+    let slots = Server {
+        slots: 2,
+        prefill: 60.0,
+        ..Server::default()
+    };
+    for server in [shared, slots] {
+        for cells in [
+            sweep(&[1, 4, 16], one, &server),
+            vec![cell(Asks::Poisson(14.0), one, server.clone())],
+        ] {
+            let (run, samples) = run(&cells, false, 2);
+            let found = found(&run, &samples);
+            assert!(!found.contains(&Cause::Queueing), "{found:?}");
+            assert!(!found.contains(&Cause::Healthy), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn bursts_of_equal_requests_change_no_level() {
+    for (size, rate) in [(8, 4.0), (20, 4.0), (30, 6.0), (5, 2.0)] {
+        for (step_each, prefill_token) in [(0.0, 0.05), (0.6, 0.05), (1.5, 0.2)] {
+            let server = Server {
+                step_each,
+                prefill_token,
+                blocking: prefill_token > 0.1,
+                ..Server::default()
+            };
+            for found in firsts(Asks::Bursts(size, rate), equal, 40.0, &server) {
+                let said = format!("{size} at {rate}/s, {step_each}: {found:?}");
+                let levels = [Cause::Step, Cause::Drift, Cause::ColdStart];
+                assert!(!found.iter().any(|cause| levels.contains(cause)), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slow_drift_that_the_data_show_is_named() {
+    for (asks, seconds) in [
+        (Asks::Closed(4), 60.0),
+        (Asks::Poisson(4.0), 60.0),
+        (Asks::Even(5.0), 90.0),
+    ] {
+        let server = Server {
+            pace: |t| 1.0 + 0.10 * t / 60_000.0,
+            ..Server::default()
+        };
+        for found in firsts(asks, equal, seconds, &server) {
+            assert_eq!(found, [Cause::Drift], "{asks:?}, {seconds} s");
+        }
+    }
+}

@@ -57,6 +57,10 @@ pub(crate) struct Server {
     pub(crate) buffers: bool,
     /// Every so many requests are thrown out for a while in the middle of their answers.
     pub(crate) evicts: Option<usize>,
+    /// For how long.
+    pub(crate) evicted_for: Ms,
+    /// After this time the client gives a request up.
+    pub(crate) patience: Option<Ms>,
 }
 
 impl Default for Server {
@@ -83,6 +87,8 @@ impl Default for Server {
             hides: 0,
             buffers: false,
             evicts: None,
+            evicted_for: 300.0,
+            patience: None,
         }
     }
 }
@@ -236,6 +242,22 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 queues[request.endpoint].push_back(request);
             }
         }
+        if let Some(patience) = cell.server.patience {
+            let stays = |r: &Request| now - r.due <= patience;
+            let waiting = std::mem::take(&mut queues[replica]).into_iter();
+            let (kept, left): (Vec<_>, Vec<_>) = waiting.partition(stays);
+            queues[replica] = kept.into();
+            let run = std::mem::take(&mut running[replica]).into_iter();
+            let (kept, cut): (Vec<_>, Vec<_>) = run.partition(stays);
+            running[replica] = kept;
+            for request in left.into_iter().chain(cut) {
+                let at = request.due + patience;
+                if closed && at < end {
+                    insert(&mut arrivals, at);
+                }
+                ran.records.push(given_up_at(number, &request, at));
+            }
+        }
         let idle = queues.iter().all(VecDeque::is_empty) && running.iter().all(Vec::is_empty);
         if idle && arrivals.is_empty() {
             break;
@@ -305,7 +327,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 request.started = true;
                 request.events.push(at);
                 if request.evicted && request.events.len() == 20 {
-                    request.ready = at + 300.0;
+                    request.ready = at + cell.server.evicted_for;
                 }
             }
             let gone = cell
@@ -418,6 +440,19 @@ fn completed(id: usize, request: &Request) -> RequestRecord {
         }),
         reasoning_tokens: None,
     });
+    record
+}
+
+fn given_up_at(id: usize, request: &Request, end: Ms) -> RequestRecord {
+    let stage = if request.events.is_empty() {
+        Stage::FirstToken
+    } else {
+        Stage::Stream
+    };
+    let mut record = blank(id, request, Outcome::TimedOut { stage });
+    record.wire.sent = Some(stamp(request.due));
+    record.wire.status = Some(200);
+    record.wire.closed = Some(stamp(end));
     record
 }
 

@@ -40,6 +40,40 @@ fn long_steps_with_tokens_between_them_are_no_common_stop() {
 }
 
 #[test]
+fn an_outage_is_over_with_the_first_answer_that_comes_whenever_that_was_sent() {
+    let lost = |due: f64| LostSample {
+        repeat: 0,
+        due: at(due),
+        end: at(due + 5.0),
+        sent: false,
+        how: Lost::Failed(Stage::Connect, FailureKind::Refused),
+        status: None,
+        endpoint: 0,
+    };
+    let failed: Vec<LostSample> = (0..20)
+        .map(|i| lost(3000.0 + 100.0 * f64::from(i)))
+        .collect();
+    let until = |answers: &[(f64, f64)]| {
+        let answers = answers.iter().map(|(sent, end)| (at(*sent), at(*end)));
+        let found = outage(answers, failed.iter(), at(0.0)).unwrap();
+        assert_eq!(found.failed, 20);
+        found.until
+    };
+    let ms = |ms| Some(Nanos::from_millis(ms));
+    // one that was sent before the last of them failed comes when no more is sent
+    assert_eq!(until(&[(0.0, 900.0), (2950.0, 6000.0)]), ms(6000));
+    assert_eq!(
+        until(&[(0.0, 900.0), (2950.0, 6000.0), (5500.0, 6500.0)]),
+        ms(5500)
+    );
+    assert_eq!(
+        until(&[(0.0, 900.0), (2950.0, 5400.0), (5500.0, 6500.0)]),
+        ms(5400)
+    );
+    assert_eq!(until(&[(0.0, 900.0)]), None);
+}
+
+#[test]
 fn requests_that_find_nobody_else_are_told_from_those_that_wait_beside_them() {
     let request = |start: f64, end: f64, ttft: f64| RequestSample {
         start: at(start),

@@ -147,7 +147,7 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
     let missed = Code::Answer(Answer::SloMissed);
     let (alike, others): (Vec<&Finding>, Vec<_>) =
         others.partition(|finding| finding.code == missed);
-    let mut lines = lines(others.into_iter(), most_lines);
+    let mut lines = lines(others.into_iter(), most_lines, tables::page(run));
     if !alike.is_empty() {
         let more = counted(alike.len(), "more missed objective");
         lines.insert_str(0, &format!("- {more}: see the table of objectives\n"));
@@ -164,17 +164,18 @@ pub(super) fn facts(run: &RunRecord, most: usize) -> String {
     lines(
         facts.filter(|finding| matches!(finding.code, Code::Fact(_))),
         most,
+        tables::page(run),
     )
 }
 
-fn lines<'a>(findings: impl Iterator<Item = &'a Finding>, most: usize) -> String {
+fn lines<'a>(findings: impl Iterator<Item = &'a Finding>, most: usize, page: &str) -> String {
     let mut all: Vec<String> = findings
         .map(|found| format!("- {}\n", claim(found)))
         .collect();
     let more = all.len().saturating_sub(most);
     all.truncate(most);
     if more > 0 {
-        all.push(format!("- {more} more in report.html\n"));
+        all.push(format!("- {more} more in {page}\n"));
     }
     all.concat()
 }

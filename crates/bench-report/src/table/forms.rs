@@ -38,9 +38,9 @@ pub(crate) fn fit(columns: usize) {
 
 impl Table {
     /// As lines that fit the terminal: a title, headings, rows, and the meaning of the marks that were used. Where they do not fit, long texts
-    /// take several lines, then columns at the right are left out; the reports of the run have them.
-    pub(crate) fn to_terminal(&self) -> String {
-        self.fitted("in report.html")
+    /// take several lines, then columns at the right are left out; `page` has them.
+    pub(crate) fn to_terminal(&self, page: &str) -> String {
+        self.fitted(&format!("in {page}"))
     }
 
     /// The same of a table that no report has.

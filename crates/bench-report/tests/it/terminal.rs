@@ -129,6 +129,20 @@ fn no_line_in_the_terminal_is_wider_than_100_columns() {
 }
 
 #[test]
+fn what_is_left_out_is_in_a_report_that_there_is_or_that_a_command_writes() {
+    let mut run = runs::sweep();
+    let mut told = |html: &str| {
+        run.config["html"] = html.into();
+        let shown = terminal::render(&run, None);
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        words.join(" ")
+    };
+    let written = "report.html (`bench-report render` writes it)";
+    assert!(!told("true").contains(written));
+    assert!(told("false").contains(&format!("more columns in {written}: ")));
+}
+
+#[test]
 fn no_figure_of_a_reason_is_cut_off() {
     let mut run = runs::sweep();
     let message = "the measured window is not steady: latency rises to 1.47 times its level, time per token rises to 1.47 times its level, number in flight rises to 4.11 times its level, from the first third of the window to the last (tested from when 3 (the median) were in flight to the last request sent; an open loop, so every request counts)";
