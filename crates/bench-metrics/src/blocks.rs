@@ -8,6 +8,8 @@
 //! Blocks see a memory only as far as they are longer than it, which those of a few hundred requests are not. So the wider of
 //! two intervals is taken: that of the blocks, and what [`Memory`] makes of parts that know nothing of each other.
 
+use std::borrow::Borrow;
+
 use crate::estimate::{Estimate, LEVEL};
 use crate::memory::Memory;
 use crate::num::float;
@@ -43,25 +45,28 @@ pub struct BlockMean {
 }
 
 impl BlockMean {
-    /// Of parts in time order; `None` with fewer than two parts or without a denominator.
-    pub fn of_parts(parts: &[Part]) -> Option<Self> {
-        let den: f64 = parts.iter().map(|p| p.den).sum();
-        if parts.len() < 2 || den <= 0.0 {
+    /// Of parts in time order; `None` with fewer than two parts or without a denominator. They are gone through a few times, and not kept.
+    pub fn of_parts(parts: impl Iterator<Item = impl Borrow<Part>> + Clone) -> Option<Self> {
+        let parts = move || parts.clone().map(|part| *part.borrow());
+        let count = parts().count();
+        let den: f64 = parts().map(|p| p.den).sum();
+        if count < 2 || den <= 0.0 {
             return None;
         }
-        let value = crate::num::sum(parts.iter().map(|p| p.num)) / den;
-        let blocks = parts.len().min(BLOCKS);
-        let coarse = ratio_variance(parts, blocks, value, den);
+        let value = crate::num::sum(parts().map(|p| p.num)) / den;
+        let residuals = || parts().map(|p| p.num - value * p.den);
+        let variance = |blocks| ratio_variance(residuals(), (count, blocks), den);
+        let blocks = count.min(BLOCKS);
+        let coarse = variance(blocks);
         // The correction needs blocks that can be halved: at least two parts in each of the forty.
-        let squared = if parts.len() >= 4 * BLOCKS {
-            coarse.max(2.0 * coarse - ratio_variance(parts, 2 * BLOCKS, value, den))
+        let squared = if count >= 4 * BLOCKS {
+            coarse.max(2.0 * coarse - variance(2 * BLOCKS))
         } else {
             coarse
         };
-        let residuals: Vec<f64> = parts.iter().map(|p| p.num - value * p.den).collect();
-        let memory = Memory::of(&residuals);
-        let alone = ratio_variance(parts, parts.len(), value, den);
-        let (inflation, n) = (memory.of_mean(), float(parts.len()));
+        let memory = Memory::of(residuals());
+        let alone = variance(count);
+        let (inflation, n) = (memory.of_mean(), float(count));
         // What neighbours share is missing from the spread around their own mean.
         let remembered = alone * inflation * (n - 1.0) / (n - inflation);
         let by_blocks = (squared.sqrt(), float(blocks - 1));
@@ -83,8 +88,7 @@ impl BlockMean {
 
     /// Of plain values in time order; `None` below two.
     pub fn of_values(values: &[f64]) -> Option<Self> {
-        let parts: Vec<Part> = values.iter().map(|&num| Part { num, den: 1.0 }).collect();
-        Self::of_parts(&parts)
+        Self::of_parts(values.iter().map(|&num| Part { num, den: 1.0 }))
     }
 
     /// The t interval.
@@ -94,13 +98,18 @@ impl BlockMean {
     }
 }
 
-/// The error variance of the ratio Σ num / Σ den from `blocks` contiguous groups of parts (linearised ratio estimator).
-fn ratio_variance(parts: &[Part], blocks: usize, ratio: f64, den: f64) -> f64 {
-    let residuals = (0..blocks).map(|b| {
-        let group = &parts[parts.len() * b / blocks..parts.len() * (b + 1) / blocks];
-        group.iter().map(|p| p.num - ratio * p.den).sum::<f64>()
-    });
-    let squares: f64 = residuals.map(|r| r * r).sum();
+/// The error variance of the ratio Σ num / Σ den from what is left of each of `count` parts, in `blocks` contiguous groups (linearised ratio estimator).
+fn ratio_variance(
+    mut residuals: impl Iterator<Item = f64>,
+    (count, blocks): (usize, usize),
+    den: f64,
+) -> f64 {
+    let mut squares = 0.0;
+    for b in 0..blocks {
+        let parts = count * (b + 1) / blocks - count * b / blocks;
+        let block: f64 = residuals.by_ref().take(parts).sum();
+        squares += block * block;
+    }
     let k = float(blocks);
     k / (k - 1.0) * squares / (den * den)
 }

@@ -2,48 +2,51 @@
 
 use bench_schema::{Nanos, Stamp, Window};
 
-/// The number in flight as a step function of time.
+/// The number in flight as a step function of time. Memory: 16 bytes a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// Instants at which the number changes, ascending, with the number from then on.
-    steps: Vec<(Stamp, u64)>,
+    /// Instants at which one more is in flight, ascending, …
+    starts: Vec<Stamp>,
+    /// … and at which one less is, as many.
+    ends: Vec<Stamp>,
 }
 
 impl InFlight {
     /// Of `(sent, ended)` pairs in any order; a pair that ends before it begins counts for nothing. Cost: O(n log n).
     pub fn of(spans: impl IntoIterator<Item = (Stamp, Stamp)>) -> Self {
-        let mut changes: Vec<(Stamp, i64)> = Vec::new();
-        for (from, to) in spans {
-            if from < to {
-                changes.push((from, 1));
-                changes.push((to, -1));
-            }
-        }
-        changes.sort_unstable();
-        changes.dedup_by(|next, moment| {
-            let same = next.0 == moment.0;
-            moment.1 += if same { next.1 } else { 0 };
-            same
-        });
-        let mut level = 0_i64;
-        // collected in the place of the changes
-        let steps = changes.into_iter().map(|(at, change)| {
-            level += change;
-            (at, u64::try_from(level).unwrap_or(0))
-        });
-        Self {
-            steps: steps.collect(),
-        }
+        let spans = spans.into_iter().filter(|(from, to)| from < to);
+        let (mut starts, mut ends): (Vec<Stamp>, Vec<Stamp>) = spans.unzip();
+        starts.sort_unstable();
+        ends.sort_unstable();
+        Self { starts, ends }
     }
 
-    /// Instants at which the number changes, ascending, with the number from then on.
-    pub fn steps(&self) -> &[(Stamp, u64)] {
-        &self.steps
+    /// Instants at which requests begin or end, ascending, with the number from then on.
+    pub fn steps(&self) -> impl Iterator<Item = (Stamp, u64)> + '_ {
+        self.steps_from(0, 0)
+    }
+
+    /// The same after so many starts and ends.
+    fn steps_from(&self, begun: usize, ended: usize) -> impl Iterator<Item = (Stamp, u64)> + '_ {
+        let mut starts = self.starts.iter().skip(begun).peekable();
+        let mut ends = self.ends.iter().skip(ended).peekable();
+        let mut level = (begun - ended) as u64;
+        std::iter::from_fn(move || {
+            let next = [starts.peek(), ends.peek()];
+            let at = **next.into_iter().flatten().min()?;
+            while starts.next_if(|start| **start == at).is_some() {
+                level += 1;
+            }
+            while ends.next_if(|end| **end == at).is_some() {
+                level -= 1;
+            }
+            Some((at, level))
+        })
     }
 
     /// The most in flight at once.
     pub fn peak(&self) -> u64 {
-        self.steps.iter().map(|s| s.1).max().unwrap_or(0)
+        self.steps().map(|s| s.1).max().unwrap_or(0)
     }
 
     /// The most in flight at once within a window.
@@ -83,32 +86,31 @@ impl InFlight {
 
     /// From when the number first reached `level` to when it last did; `None` where it never did.
     pub fn span_at_least(&self, level: u64) -> Option<Window> {
-        let from = self.steps.iter().find(|s| s.1 >= level)?.0;
-        let last = self.steps.iter().rposition(|s| s.1 >= level)?;
-        let to = self.steps.get(last + 1).map_or(from, |s| s.0);
-        Some(Window { from, to })
+        let mut span: Option<Window> = None;
+        let mut reached = false;
+        for (at, now) in self.steps() {
+            match &mut span {
+                Some(span) if reached => span.to = at,
+                None if now >= level => span = Some(Window { from: at, to: at }),
+                _ => {}
+            }
+            reached = now >= level;
+        }
+        span
     }
 
     /// The lengths of time of constant number within a window.
     fn spells(&self, window: Window) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        let first = self
-            .steps
-            .partition_point(|s| s.0 <= window.from)
-            .saturating_sub(1);
-        let ends = self
-            .steps
-            .iter()
-            .skip(first + 1)
-            .map(|s| s.0)
-            .chain(std::iter::once(window.to));
-        let spells = self
-            .steps
-            .iter()
-            .skip(first)
-            .zip(ends)
-            .take_while(move |(s, _)| s.0 < window.to);
-        spells.map(move |(&(from, level), to)| {
-            ((to.min(window.to) - from.max(window.from)).or_zero(), level)
+        let so_far = |instants: &[Stamp]| instants.partition_point(|at| *at <= window.from);
+        let (begun, ended) = (so_far(&self.starts), so_far(&self.ends));
+        let newest = self.starts[..begun].last().max(self.ends[..ended].last());
+        let before = newest.map(|at| (*at, (begun - ended) as u64));
+        let rest = self.steps_from(begun, ended);
+        let mut steps = before.into_iter().chain(rest).peekable();
+        std::iter::from_fn(move || {
+            let (from, level) = steps.next().filter(|(from, _)| *from < window.to)?;
+            let to = steps.peek().map_or(window.to, |next| next.0.min(window.to));
+            Some(((to - from.max(window.from)).or_zero(), level))
         })
     }
 }

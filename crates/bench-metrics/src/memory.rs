@@ -6,6 +6,8 @@
 //! turned into the ρ of the values (for the median, sin(π/2 · c); for another share by inverting the correlation there), and that into the
 //! share's inflation, as for normal values.
 
+use std::borrow::Borrow;
+
 use crate::num::float;
 use crate::tables::normal_quantile;
 
@@ -20,11 +22,17 @@ const MOST: f64 = 0.98;
 /// Powers of ρ below this add nothing.
 const FORGOTTEN: f64 = 1e-3;
 
-/// Correlation of neighbours in residuals whose mean is zero; nothing where they do not vary.
-pub(crate) fn lag_one(residuals: &[f64]) -> Option<f64> {
-    let squares: f64 = residuals.iter().map(|r| r * r).sum();
-    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    (squares > 0.0).then(|| products / squares)
+/// How many residuals there are, and the correlation of neighbours in them, if their mean is zero; nothing where they do not vary.
+pub(crate) fn lag_one(residuals: impl Iterator<Item = impl Borrow<f64>>) -> (usize, Option<f64>) {
+    let (mut n, mut squares, mut products) = (0, 0.0, 0.0);
+    let mut before = None;
+    for residual in residuals {
+        let residual = *residual.borrow();
+        squares += residual * residual;
+        products += before.map_or(0.0, |before| before * residual);
+        (before, n) = (Some(residual), n + 1);
+    }
+    (n, (squares > 0.0).then(|| products / squares))
 }
 
 /// How alike neighbours of a series are.
@@ -36,9 +44,10 @@ pub struct Memory {
 
 impl Memory {
     /// Of residuals in time order, whose mean is zero.
-    pub fn of(residuals: &[f64]) -> Self {
-        let n = float(residuals.len());
-        let Some(seen) = lag_one(residuals).filter(|_| residuals.len() >= FEWEST) else {
+    pub fn of(residuals: impl Iterator<Item = impl Borrow<f64>>) -> Self {
+        let (count, seen) = lag_one(residuals);
+        let n = float(count);
+        let Some(seen) = seen.filter(|_| count >= FEWEST) else {
             return Self { rho: 0.0, n };
         };
         let unbiased = seen + (1.0 + 3.0 * seen) / n;

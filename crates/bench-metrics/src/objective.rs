@@ -1,6 +1,8 @@
 //! The one rule of verdicts on "quantile q is at most a limit": it is where at least q of the values are within the limit, so the share
 //! of those within decides with its interval, all of it on one side of q. That has an answer where the quantile has no bound.
 
+use std::borrow::Borrow;
+
 use bench_schema::{Distribution, Interval, Share, SloVerdict};
 
 use crate::blocks::{BlockMean, Part};
@@ -65,9 +67,9 @@ pub fn verdict_of_distribution(d: &Distribution, q: f64, limit: f64) -> Option<S
 /// where all or none are within, the share is worth as many values as it would be if it were `q`. `None` without values.
 pub fn share_within(in_time_order: &[f64], limit: f64, q: f64) -> Option<Share> {
     let at = halfway(in_time_order.iter().copied(), limit);
-    let dependence = BlockMean::of_parts(&below(in_time_order, at));
+    let dependence = BlockMean::of_parts(below(in_time_order, at));
     let dependence = dependence.map(|b| Dependence::of_share(&b));
-    share_of_parts(&below(in_time_order, limit), dependence, q)
+    share_of_parts(below(in_time_order, limit), dependence, q)
 }
 
 /// Wilson's interval of a share, for as many values as it is worth; all of 0 to 1 where it is worth none.
@@ -84,12 +86,12 @@ pub fn share_interval(share: &Share) -> Interval {
 /// The share within, worth as many independent values as its parts: where all or none are within, as many as they were worth if the share
 /// were `q`. Without a dependence, that of the parts themselves.
 pub(crate) fn share_of_parts(
-    parts: &[Part],
+    parts: impl Iterator<Item = impl Borrow<Part>> + Clone,
     dependence: Option<Dependence>,
     q: f64,
 ) -> Option<Share> {
-    let n: f64 = parts.iter().map(|p| p.den).sum();
-    let hits: f64 = parts.iter().map(|p| p.num).sum();
+    let n: f64 = parts.clone().map(|p| p.borrow().den).sum();
+    let hits: f64 = parts.clone().map(|p| p.borrow().num).sum();
     let value = hits / n;
     let seen = BlockMean::of_parts(parts);
     let dependence = dependence.or_else(|| seen.as_ref().map(Dependence::of_share));

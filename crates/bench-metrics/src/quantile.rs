@@ -42,20 +42,17 @@ pub fn quantile_in_time(
     q: f64,
     level: f64,
 ) -> QuantileEstimate {
-    let below = |x| below(in_time_order, x);
-    let dependence = Dependence::in_parts(sample, &below, level);
-    quantile_with(sample, &below(sample.quantile(q)), q, dependence, level)
+    let below = |x| BlockMean::of_parts(below(in_time_order, x));
+    let dependence = Dependence::in_sample(sample, below, level);
+    quantile_with(sample, below(sample.quantile(q)), q, dependence, level)
 }
 
 /// One part per value: whether it is at most `x`.
-pub(crate) fn below(in_time_order: &[f64], x: f64) -> Vec<Part> {
-    in_time_order
-        .iter()
-        .map(|v| Part {
-            num: if *v <= x { 1.0 } else { 0.0 },
-            den: 1.0,
-        })
-        .collect()
+pub(crate) fn below(in_time_order: &[f64], x: f64) -> impl Iterator<Item = Part> + Clone + '_ {
+    in_time_order.iter().map(move |v| Part {
+        num: if *v <= x { 1.0 } else { 0.0 },
+        den: 1.0,
+    })
 }
 
 /// One part per cluster that is not empty: how many of its values are at most `x`.
@@ -68,22 +65,16 @@ pub(crate) fn clusters_below<'a>(clusters: impl Iterator<Item = &'a [f64]>, x: f
     .collect()
 }
 
-/// The quantile `q`, given the parts at most its value and the dependence of the data.
+/// The quantile `q`, given the share at most its value and the dependence of the data.
 pub(crate) fn quantile_with(
     sample: &Sample,
-    parts: &[Part],
+    below: Option<BlockMean>,
     q: f64,
     dependence: Dependence,
     level: f64,
 ) -> QuantileEstimate {
     let value = sample.quantile(q);
-    let Some(ranks) = Ranks::of(
-        float(sample.len()),
-        q,
-        BlockMean::of_parts(parts),
-        dependence,
-        level,
-    ) else {
+    let Some(ranks) = Ranks::of(float(sample.len()), q, below, dependence, level) else {
         return QuantileEstimate {
             q,
             estimate: Estimate::unbounded(value, level),
@@ -141,10 +132,13 @@ impl Dependence {
         }
     }
 
-    /// Of a sample, given the parts of the data at most a value.
-    pub(crate) fn in_parts(sample: &Sample, below: &dyn Fn(f64) -> Vec<Part>, level: f64) -> Self {
-        let parts = BlockMean::of_parts(&below(sample.median()));
-        Self::at_median(float(sample.len()), parts, level)
+    /// Of a sample, given the share of the data at most a value.
+    pub(crate) fn in_sample(
+        sample: &Sample,
+        below: impl Fn(f64) -> Option<BlockMean>,
+        level: f64,
+    ) -> Self {
+        Self::at_median(float(sample.len()), below(sample.median()), level)
     }
 
     /// How many independent values the share `below` of n values is worth; between 1 and n.

@@ -6,7 +6,7 @@ use crate::change::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
 use crate::memory::{Memory, lag_one};
-use crate::num::{float, mean};
+use crate::num::{float, mean, sum};
 
 /// A steady part is the headline only where it holds more than this share of all requests.
 const LEAST_SHARE: f64 = 0.80;
@@ -52,7 +52,7 @@ pub struct Steady {
     pub stationarity: Stationarity,
 }
 
-/// Finds the steady part of one repeat; `in_flight` is made of its requests and of those of the warm-up that were still under way. Only the number in flight is looked at, never the latencies that are reported over it.
+/// Finds the steady part of one repeat, of which `flights` are the requests in the order they were sent; `in_flight` is made of them and of those of the warm-up that were still under way. Only the number in flight is looked at, never the latencies that are reported over it.
 ///
 /// - *Closed loop*: from when the concurrency (95 % of it from 20 on) was first reached to when it last was. Where nothing had ended before it was reached, it
 ///   begins with the first request: a first wave that is sent at once is part of the load. With think time, from when the number
@@ -64,10 +64,13 @@ pub struct Steady {
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
 /// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %, the likeness
 /// of neighbours and of requests that were under way together considered, and worth more than 10 % over the window makes it not stationary.
-pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) -> Steady {
-    flights.sort_by_key(|f| f.sent);
-    let found = full_load(&flights, in_flight, load)
-        .map(|(full, how)| before_cancelled(full, how, &flights));
+pub fn find_steady(
+    flights: impl DoubleEndedIterator<Item = Flight> + Clone,
+    in_flight: &InFlight,
+    load: &Load,
+) -> Steady {
+    let found = full_load(flights.clone(), in_flight, load)
+        .map(|(full, how)| before_cancelled(full, how, flights.clone()));
     let (full, how) = match found {
         Ok(found) => found,
         Err(reason) => {
@@ -80,12 +83,10 @@ pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) 
             };
         }
     };
-    let begun = flights.partition_point(|f| f.sent < full.from);
-    let held = flights[begun..]
-        .iter()
-        .take_while(|f| full.contains(f.sent));
-    let started = &flights[begun..begun + held.count()];
-    let (window, how) = match why_whole(&flights, started, load) {
+    let begun = |f: &Flight| f.sent >= full.from;
+    let started = flights.clone().skip_while(|f| !begun(f));
+    let started = started.take_while(|f| full.contains(f.sent));
+    let (window, how) = match why_whole(flights, started.clone(), load) {
         Some(why) => (
             None,
             format!("tested {how}; all requests are used because {why}"),
@@ -111,12 +112,17 @@ pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) 
 }
 
 /// Why nothing is cut although the load had a full part; nothing where it is the window.
-fn why_whole(all: &[Flight], started: &[Flight], load: &Load) -> Option<String> {
-    let (n, held) = (all.len(), started.len());
-    let lost = all.iter().filter(|f| f.lost).count();
+fn why_whole(
+    all: impl Iterator<Item = Flight> + Clone,
+    started: impl Iterator<Item = Flight>,
+    load: &Load,
+) -> Option<String> {
     if load.is_open() {
-        Some("the load is an open loop".to_owned())
-    } else if float(lost) > LOST_SHARE * float(n) {
+        return Some("the load is an open loop".to_owned());
+    }
+    let (n, held) = (all.clone().count(), started.count());
+    let lost = all.filter(|f| f.lost).count();
+    if float(lost) > LOST_SHARE * float(n) {
         Some(format!("{lost} of {n} requests were lost"))
     } else if float(held) <= LEAST_SHARE * float(n) {
         Some(format!(
@@ -129,16 +135,18 @@ fn why_whole(all: &[Flight], started: &[Flight], load: &Load) -> Option<String> 
 
 /// The window without ramp-up and drain, and how it was found; or why there is none.
 fn full_load(
-    flights: &[Flight],
+    mut flights: impl DoubleEndedIterator<Item = Flight> + Clone,
     in_flight: &InFlight,
     load: &Load,
 ) -> Result<(Window, String), String> {
     if load.ramp().is_some() {
         return Err("the load is ramped over the cell".to_owned());
     }
-    let (Some(first), Some(last)) = (flights.first(), flights.last()) else {
+    let all = flights.clone();
+    let Some(first) = flights.next() else {
         return Err("there were no requests".to_owned());
     };
+    let last = flights.next_back().unwrap_or(first);
     if let Load::Closed {
         concurrency,
         think_time: None,
@@ -153,7 +161,7 @@ fn full_load(
                 in_flight.peak()
             )
         })?;
-        let at_once = flights.iter().all(|f| f.ended >= full.from);
+        let at_once = all.clone().all(|f| f.ended >= full.from);
         let from = if at_once {
             first.sent
         } else {
@@ -171,7 +179,6 @@ fn full_load(
     let usual = in_flight.median(arrivals);
     let reached = in_flight
         .steps()
-        .iter()
         .find(|s| s.1 >= usual)
         .map_or(first.sent, |s| s.0);
     if reached >= last.sent {
@@ -190,16 +197,20 @@ fn full_load(
 
 /// Ends the window where the first request was sent that was cancelled later, unless that leaves too little: then requests are
 /// cancelled all along, and not at the end.
-fn before_cancelled(full: Window, how: String, flights: &[Flight]) -> (Window, String) {
-    let cancelled = flights
-        .iter()
+fn before_cancelled(
+    full: Window,
+    how: String,
+    flights: impl Iterator<Item = Flight> + Clone,
+) -> (Window, String) {
+    let mut cancelled = flights
+        .clone()
         .filter(|f| f.cancelled && full.contains(f.sent));
-    let Some(first) = cancelled.map(|f| f.sent).min() else {
+    let Some(first) = cancelled.next().map(|f| f.sent) else {
         return (full, how);
     };
     let shorter = Window { to: first, ..full };
-    let left = flights.iter().filter(|f| shorter.contains(f.sent)).count();
-    if float(left) <= LEAST_SHARE * float(flights.len()) {
+    let left = flights.clone().filter(|f| shorter.contains(f.sent)).count();
+    if float(left) <= LEAST_SHARE * float(flights.count()) {
         return (full, how);
     }
     (
@@ -219,18 +230,21 @@ enum Trend {
 }
 
 /// Tests latency, time per token and, in an open loop, the number in flight.
-fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) -> Trend {
-    if started.len() < FEWEST * if load.is_open() { 3 } else { 1 } {
+fn trend(
+    started: impl Iterator<Item = Flight> + Clone,
+    in_flight: &InFlight,
+    window: Window,
+    load: &Load,
+) -> Trend {
+    let n = started.clone().count();
+    if n < FEWEST * if load.is_open() { 3 } else { 1 } {
         return Trend::Untested;
     }
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
-    let stays: Vec<f64> = started
-        .iter()
-        .map(|f| (f.ended - f.sent).as_f64())
-        .collect();
-    let stay = mean(&stays).unwrap_or(0.0) / window.length().as_f64();
+    let stays = started.clone().map(|f| (f.ended - f.sent).as_f64());
+    let stay = sum(stays) / float(n) / window.length().as_f64();
     let mut series = vec![
-        ("TTFT", binned(started, |f| f.latency, window), 0.0),
+        ("TTFT", binned(started.clone(), |f| f.latency, window), 0.0),
         // Whoever is left over in the drain has the server to himself.
         (
             "time per token",
@@ -297,13 +311,11 @@ fn level(in_flight: &InFlight, window: Window) -> Vec<(f64, f64)> {
 
 /// Means of a figure of single requests over bins of when they were sent.
 fn binned(
-    flights: &[Flight],
+    flights: impl Iterator<Item = Flight>,
     of: impl Fn(&Flight) -> Option<f64>,
     window: Window,
 ) -> Vec<(f64, f64)> {
-    let points = flights
-        .iter()
-        .filter_map(|f| Some((f.sent.as_secs_f64(), of(f)?)));
+    let points = flights.filter_map(|f| Some((f.sent.as_secs_f64(), of(&f)?)));
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
     let bins = bin_by_time(points, from, to, MANY_BINS);
     bins.iter()
@@ -363,7 +375,7 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64
 pub fn drift(points: &[(f64, f64)], least: f64) -> Option<(f64, f64)> {
     let fit = linear_fit(points, TREND_LEVEL)?;
     let residuals: Vec<f64> = points.iter().map(|p| p.1 - fit.at(p.0)).collect();
-    let error = (fit.slope.high? - fit.slope.value) * Memory::of(&residuals).of_mean().sqrt();
+    let error = (fit.slope.high? - fit.slope.value) * Memory::of(residuals.iter()).of_mean().sqrt();
     let (before, after) = (fit.at(points.first()?.0), fit.at(points.last()?.0));
     let apart = (after - before).abs() / before.min(after);
     (before.min(after) > 0.0 && apart >= least && fit.slope.value.abs() > error)
@@ -373,6 +385,6 @@ pub fn drift(points: &[(f64, f64)], least: f64) -> Option<(f64, f64)> {
 /// By how much likeness of neighbours widens the error of a slope: √((1 + ρ) / (1 − ρ)), at least 1.
 fn inflation(residuals: &[f64]) -> f64 {
     // A step leaves residuals that are alike, and is none the less a change.
-    let rho = lag_one(residuals).unwrap_or(0.0).clamp(0.0, 0.5);
+    let rho = lag_one(residuals.iter()).1.unwrap_or(0.0).clamp(0.0, 0.5);
     ((1.0 + rho) / (1.0 - rho)).sqrt()
 }

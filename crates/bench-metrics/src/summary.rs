@@ -15,7 +15,9 @@ pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 pub fn summarise(in_time_order: &[f64], unit: Unit) -> Option<Distribution> {
     let sample = Sample::of(in_time_order)?;
     let mean = BlockMean::of_values(in_time_order);
-    Some(describe(&sample, unit, mean, |x| below(in_time_order, x)))
+    Some(describe(&sample, unit, mean, |x| {
+        BlockMean::of_parts(below(in_time_order, x))
+    }))
 }
 
 /// The distribution of clustered values (token gaps by request), clusters in time order, with intervals by whole clusters.
@@ -36,18 +38,18 @@ pub(crate) fn summarise_each<'a>(
         num: c.iter().sum(),
         den: float(c.len()),
     };
-    let mean = BlockMean::of_parts(&full().map(sum).collect::<Vec<_>>());
+    let mean = BlockMean::of_parts(full().map(sum).collect::<Vec<_>>().iter());
     Some(describe(&sample, unit, mean, |x| {
-        clusters_below(clusters.clone(), x)
+        BlockMean::of_parts(clusters_below(clusters.clone(), x).iter())
     }))
 }
 
-/// Puts a sample, its mean's error and its quantiles together; `below` gives the parts of the data at most a value.
+/// Puts a sample, its mean's error and its quantiles together; `below` gives the share of the data at most a value.
 fn describe(
     sample: &Sample,
     unit: Unit,
     mean: Option<BlockMean>,
-    below: impl Fn(f64) -> Vec<Part>,
+    below: impl Fn(f64) -> Option<BlockMean>,
 ) -> Distribution {
     let n = sample.len() as u64;
     let (average, sd) = (sample.mean(), sample.sd());
@@ -58,10 +60,10 @@ fn describe(
             (sd / error.std_err).powi(2).clamp(1.0, float(sample.len()))
         }
     });
-    let dependence = Dependence::in_parts(sample, &below, LEVEL);
+    let dependence = Dependence::in_sample(sample, &below, LEVEL);
     let quantile = |q: f64| {
-        let parts = below(sample.quantile(q));
-        let found = quantile_with(sample, &parts, q, dependence, LEVEL).estimate;
+        let below = below(sample.quantile(q));
+        let found = quantile_with(sample, below, q, dependence, LEVEL).estimate;
         quantile_entry(q, found.value, interval(&found), n)
     };
     Distribution {

@@ -93,22 +93,19 @@ impl<T: Entry> Entries<T> {
         let Some(line) = self.lines.next_line()? else {
             return Ok(None);
         };
-        let (value, problem) = match line.value::<T>() {
-            Some(value) => {
-                let problem = value.problem(&mut self.seen);
-                (Some(value), problem)
-            }
-            None if line.is_torn() => (None, Some(Problem::Torn)),
-            None => (None, Some(Problem::Unreadable)),
+        let problem = match line.value::<T>() {
+            Some(value) => match value.problem(&mut self.seen) {
+                None => return Ok(Some(Ok(value))),
+                Some(problem) => problem,
+            },
+            None if line.is_torn() => Problem::Torn,
+            None => Problem::Unreadable,
         };
-        let bad = |problem| BadLine {
+        Ok(Some(Err(BadLine {
             part: line.part.to_owned(),
             number: line.number,
             problem,
-        };
-        Ok(problem
-            .map(bad)
-            .map_or_else(|| value.map(Ok), |bad| Some(Err(bad))))
+        })))
     }
 
     /// The requests so far.

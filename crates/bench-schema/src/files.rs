@@ -371,7 +371,9 @@ pub struct Line<'a> {
 impl Line<'_> {
     /// What it says; `None` where it is damaged.
     pub fn value<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_slice(self.text).ok()
+        // a text is checked as a whole, bytes string by string
+        let text = std::str::from_utf8(self.text).ok()?;
+        serde_json::from_str(text).ok()
     }
 
     /// Whether it ends inside: the last one of a program that was killed may.

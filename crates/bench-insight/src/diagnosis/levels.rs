@@ -155,7 +155,7 @@ fn memory(points: &[(f64, f64)], spans: &[Span]) -> f64 {
             .map(move |value| value - mean)
     };
     let residuals: Vec<f64> = spans.iter().flat_map(within).collect();
-    Memory::of(&residuals).of_mean()
+    Memory::of(residuals.iter()).of_mean()
 }
 
 /// Variance of a span's values.

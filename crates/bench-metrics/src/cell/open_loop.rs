@@ -6,7 +6,7 @@ use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::fit::{linear_fit, plane_slopes};
 use crate::memory::Memory;
-use crate::num::{float, mean};
+use crate::num::{float, mean, sum};
 use crate::summary::interval_of;
 use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
@@ -187,7 +187,7 @@ fn served<'a>(
     let asked = Asked::of(rows(), offered, timeline);
     if repeats.clone().any(|repeat| piles_up(repeat, load, &asked)) {
         let parts = between_ends(repeats.clone(), Until::LastDue);
-        let ended = BlockMean::of_parts(&parts)?;
+        let ended = BlockMean::of_parts(parts.iter())?;
         // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
         let stays = rows().filter(|row| row.completed());
         let stays = stays.map(|row| (row.left() - row.instants().due).as_secs_f64());
@@ -198,7 +198,7 @@ fn served<'a>(
         let filled = repeats.clone().all(|repeat| !repeat.carried.is_empty());
         if known.is_none() && filled {
             let parts = between_ends(repeats, Until::LastEnd);
-            let ended = BlockMean::of_parts(&parts)?;
+            let ended = BlockMean::of_parts(parts.iter())?;
             let rate = (ended.value, interval_of_rate(&ended));
             return served(rate, Some(Until::LastEnd));
         }
@@ -490,25 +490,26 @@ fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64>
                 (row.left() - due).as_secs_f64(),
             ]
         };
-        let own: Vec<[f64; 3]> = rows().map(of).collect();
-        let centre =
-            [0, 1, 2].map(|i| mean(&own.iter().map(|p| p[i]).collect::<Vec<_>>()).unwrap_or(0.0));
-        points.extend(
-            own.iter()
-                .map(|p| [p[0] - centre[0], p[1] - centre[1], p[2] - centre[2]]),
-        );
+        let before = points.len();
+        points.extend(rows().map(of));
+        let own = points.get_mut(before..).unwrap_or_default();
+        let n = float(own.len());
+        let centre = [0, 1, 2].map(|i| sum(own.iter().map(|p| p[i])) / n);
+        for point in own {
+            *point = [0, 1, 2].map(|i| point[i] - centre[i]);
+        }
     }
     let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
     let due = Some(dot(0, 0)).filter(|due| *due > 0.0)?;
     // Lengths that do not vary, or only with time, explain nothing.
     let (growth, by_length) = plane_slopes(&points).unwrap_or((dot(0, 2) / due, 0.0));
-    let left: Vec<f64> = points
-        .iter()
-        .map(|p| p[2] - growth * p[0] - by_length * p[1])
-        .collect();
-    let inflation = Memory::of(&left).of_mean();
-    let n = float(left.len());
-    let squares: f64 = left.iter().map(|r| r * r).sum();
+    let left = || {
+        let points = points.iter();
+        points.map(|p| p[2] - growth * p[0] - by_length * p[1])
+    };
+    let inflation = Memory::of(left()).of_mean();
+    let n = float(points.len());
+    let squares: f64 = left().map(|r| r * r).sum();
     let error = (squares / (n - 3.0) / due * inflation).sqrt();
     Some(growth.max(0.0) + t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error)
 }

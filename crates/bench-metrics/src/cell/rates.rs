@@ -87,19 +87,23 @@ pub(super) fn repeats<'a>(
 ) -> Vec<Repeat<'a>> {
     let runs = rows.chunk_by(|a, b| a.repeat() == b.repeat());
     runs.filter_map(|run| {
-        let mut flights: Vec<Flight> = run.iter().map(flight).collect();
+        let flights = run.iter().map(flight);
         let from = run.iter().map(|r| r.instants().due).min()?;
         let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
         let index = run.first()?.repeat();
         let conversations = conversations.of(index);
         let carried = || warm.iter().filter(|w| w.repeat == index && w.ended > from);
-        let measured = flights.iter().map(|f| (f.sent, f.ended));
+        let measured = flights.clone().map(|f| (f.sent, f.ended));
         let in_flight = InFlight::of(measured.chain(carried().map(|w| (w.sent, w.ended))));
         // The load of an open loop ends with the last conversation that begins, not with its turns.
-        if let Some(last) = conversations.last().filter(|_| context.load.is_open()) {
-            flights.retain(|flight| flight.sent <= last.taken.unwrap_or(last.due));
-        }
-        let found = find_steady(flights, &in_flight, &pausing(&context.load, &conversations));
+        let last = conversations.last().filter(|_| context.load.is_open());
+        let offered =
+            |flight: &Flight| last.is_none_or(|last| flight.sent <= last.taken.unwrap_or(last.due));
+        let found = find_steady(
+            flights.filter(offered),
+            &in_flight,
+            &pausing(&context.load, &conversations),
+        );
         Some(Repeat {
             index,
             whole: Window { from, to },
@@ -364,7 +368,7 @@ fn around(
         .iter()
         .flat_map(|s| timeline.parts(s.counted, count))
         .collect();
-    let error = BlockMean::of_parts(&parts)?;
+    let error = BlockMean::of_parts(parts.iter())?;
     interval_of_rate(&BlockMean { value, ..error })
 }
 
@@ -388,7 +392,7 @@ fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval
 /// What requests give for each second of their stay (Σ num / Σ den), and the factors between which it lies: its logarithm's error, within the least and the
 /// most that one of them gave, so that it never reaches 0. `None` where the error is as large as itself.
 fn per_stream(parts: &[Part]) -> Option<(f64, (f64, f64))> {
-    let seen = BlockMean::of_parts(parts).filter(|seen| seen.value > 0.0)?;
+    let seen = BlockMean::of_parts(parts.iter()).filter(|seen| seen.value > 0.0)?;
     let half = t_critical(LEVEL, seen.df) * seen.std_err / seen.value;
     let each = || parts.iter().map(|part| part.num / part.den / seen.value);
     let least = each().fold(f64::INFINITY, f64::min);

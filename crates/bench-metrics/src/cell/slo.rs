@@ -144,7 +144,7 @@ impl<'a> Judge<'a> {
                 let parts = self.gaps_within(slo, &told);
                 let within = all
                     .as_ref()
-                    .and_then(|_| share_of_parts(&parts, None, slo.q));
+                    .and_then(|_| share_of_parts(parts.iter(), None, slo.q));
                 let lost = float(told.iter().filter(|row| row.lost).count());
                 let answered = 1.0 - lost / float(told.len());
                 (all.map(|all| counted(&all, slo, answered)), within)
@@ -274,7 +274,7 @@ fn quantile_seen(clusters: &Clusters, q: f64) -> Option<QuantileWithFailures> {
             .and_then(|s| s.quantile_with_failures(q, lost))
             .unwrap_or(f64::INFINITY)
     };
-    let below = |x: f64| BlockMean::of_parts(&clusters_below(clusters.iter(), x));
+    let below = |x: f64| BlockMean::of_parts(clusters_below(clusters.iter(), x).iter());
     let n = float(all.len());
     let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
@@ -321,7 +321,7 @@ fn without_lost(interval: Interval, rows: &[&Row]) -> Interval {
 fn share_of_clusters(clusters: &Clusters, slo: &Slo) -> Option<Share> {
     let parts = clusters_below(clusters.iter(), slo.limit);
     let at = halfway(clusters.values().iter().copied(), slo.limit);
-    let seen = BlockMean::of_parts(&clusters_below(clusters.iter(), at));
+    let seen = BlockMean::of_parts(clusters_below(clusters.iter(), at).iter());
     let n: f64 = parts.iter().map(|p| p.den).sum();
     let dependence = match seen {
         Some(seen) if !is_zero(seen.std_err) => Dependence::at(n, seen.value, Some(seen), LEVEL),
@@ -330,7 +330,7 @@ fn share_of_clusters(clusters: &Clusters, slo: &Slo) -> Option<Share> {
         _ => Dependence::at_least(n / float(parts.len())),
     };
 
-    share_of_parts(&parts, Some(dependence), slo.q)
+    share_of_parts(parts.iter(), Some(dependence), slo.q)
 }
 
 /// The share of `true`, with Wilson's interval for the effective number of requests; 0 within 0…1 where there are none.
@@ -340,7 +340,7 @@ fn attainment(met: &[bool]) -> (f64, Interval) {
         den: 1.0,
     };
     let parts: Vec<Part> = met.iter().map(part).collect();
-    share_of_parts(&parts, None, 0.5).map_or((0.0, anything()), |share| {
+    share_of_parts(parts.iter(), None, 0.5).map_or((0.0, anything()), |share| {
         (share.value, share_interval(&share))
     })
 }

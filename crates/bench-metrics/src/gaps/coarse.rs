@@ -256,11 +256,11 @@ fn summarise_blocks(blocks: &[Histogram]) -> Option<Distribution> {
             .collect()
     };
     let mut whole = total.summary(Unit::Ns)?;
-    let mean = BlockMean::of_parts(&parts(&|b| b.mean().unwrap_or(0.0) * b.len() as f64));
+    let mean = BlockMean::of_parts(parts(&|b| b.mean().unwrap_or(0.0) * b.len() as f64).iter());
     whole.mean_interval = mean.and_then(|m| interval(&m.interval(LEVEL)));
     let known = mean.zip(whole.sd).filter(|(m, _)| m.std_err > 0.0);
     whole.effective_n = known.map(|(m, sd)| (sd / m.std_err).powi(2).clamp(1.0, n));
-    let below = |x: f64| BlockMean::of_parts(&parts(&|b| b.count_at_most(x) as f64));
+    let below = |x: f64| BlockMean::of_parts(parts(&|b| b.count_at_most(x) as f64).iter());
     let dependence = Dependence::at_median(n, below(total.quantile(0.5)?), LEVEL);
     let quantile = |&q: &f64| {
         let value = total.quantile(q)?;

@@ -61,7 +61,7 @@ fn cluster_coverage(requests: usize, gaps: usize, trials: u64) -> (f64, f64) {
                 den: c.len() as f64,
             })
             .collect();
-        BlockMean::of_parts(&parts).is_some_and(|m| m.interval(0.95).covers(10.0))
+        BlockMean::of_parts(parts.iter()).is_some_and(|m| m.interval(0.95).covers(10.0))
     });
     let median = covered(trials, |noise| {
         let clusters = noise.clusters(requests, gaps);
@@ -132,7 +132,7 @@ fn rates_are_covered() {
             .snap(whole)
             .map(|window| line.parts(window, |bin| bin.tokens))
             .unwrap_or_default();
-        BlockMean::of_parts(&parts).is_some_and(|rate| rate.interval(0.95).covers(10.0))
+        BlockMean::of_parts(parts.iter()).is_some_and(|rate| rate.interval(0.95).covers(10.0))
     });
     assert_honest("rate", coverage, 300, 0.97);
 }

@@ -33,7 +33,9 @@ fn closed_loop(c: u32, each: u32, noise: &mut Noise, ttft: impl Fn(f64) -> f64) 
 
 fn steady(flights: &[Flight], load: &Load) -> Steady {
     let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-    find_steady(flights.to_vec(), &in_flight, load)
+    let mut flights = flights.to_vec();
+    flights.sort_by_key(|flight| flight.sent);
+    find_steady(flights.into_iter(), &in_flight, load)
 }
 
 fn closed(concurrency: u32) -> Load {
@@ -169,7 +171,7 @@ fn long_answers_that_lie_over_each_other_are_seldom_called_a_trend() {
         .collect();
         let in_flight = InFlight::of(all.iter().map(|f| (f.sent, f.ended)));
         let measured: Vec<Flight> = all.into_iter().filter(|f| f.sent >= Stamp::EPOCH).collect();
-        let found = find_steady(measured, &in_flight, &open(2.0));
+        let found = find_steady(measured.into_iter(), &in_flight, &open(2.0));
         found.stationarity.stationary == Some(false)
     });
     let doubted = doubted.count();

@@ -44,7 +44,9 @@ fn steady(flights: &[Flight]) -> Steady {
 
 fn under(flights: &[Flight], load: &Load) -> Steady {
     let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-    find_steady(flights.to_vec(), &in_flight, load)
+    let mut flights = flights.to_vec();
+    flights.sort_by_key(|flight| flight.sent);
+    find_steady(flights.into_iter(), &in_flight, load)
 }
 
 fn found(flights: &[Flight]) -> (Option<bool>, String) {

@@ -39,6 +39,9 @@ fn values_repeated_in_runs_count_once_a_run() {
 
 #[test]
 fn one_part_has_no_error() {
-    assert_eq!(BlockMean::of_parts(&[Part { num: 1.0, den: 1.0 }]), None);
-    assert_eq!(BlockMean::of_parts(&[Part::default(); 5]), None);
+    assert_eq!(
+        BlockMean::of_parts([Part { num: 1.0, den: 1.0 }].iter()),
+        None
+    );
+    assert_eq!(BlockMean::of_parts([Part::default(); 5].iter()), None);
 }

@@ -35,7 +35,7 @@ fn what_chance_makes_of_neighbours_is_no_memory() {
     let alternating: Vec<f64> = (0..50)
         .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
         .collect();
-    assert!((Memory::of(&alternating).of_mean() - 1.0).abs() < 1e-12);
-    assert!((Memory::of(&[]).of_mean() - 1.0).abs() < 1e-12);
-    assert!((Memory::of(&[0.0; 9]).of_share(0.9) - 1.0).abs() < 1e-12);
+    assert!((Memory::of(alternating.iter()).of_mean() - 1.0).abs() < 1e-12);
+    assert!((Memory::of([0.0_f64; 0].iter()).of_mean() - 1.0).abs() < 1e-12);
+    assert!((Memory::of([0.0; 9].iter()).of_share(0.9) - 1.0).abs() < 1e-12);
 }
