@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use bench_schema::{Nanos, Stamp};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
+use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
 use crate::{ClientError, Clock};
@@ -262,7 +263,9 @@ impl Deadline {
             return Poll::Pending;
         }
         loop {
-            if self.sleep.as_mut().poll(cx).is_pending() {
+            // What is pending because the task has had its share of the thread would be registered nowhere.
+            let mut sleep = unconstrained(self.sleep.as_mut());
+            if Pin::new(&mut sleep).poll(cx).is_pending() {
                 self.waiting = Some(cx.waker().clone());
                 return Poll::Pending;
             }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::http::response::Parts;
 use hyper::rt::ReadBufCursor;
+use tokio::task::unconstrained;
 
 use super::Break;
 use crate::request::HttpRequest;
@@ -107,9 +108,10 @@ impl Heads {
 
     fn poll(&mut self) -> Result<Option<Parts>, Break> {
         let mut cx = Context::from_waker(Waker::noop());
+        // Nothing waits here, and nobody would poll again: hyper's channels must not be told that the task has had its share of the thread.
         // What ends it is told to the waiting side as well.
-        drop(Pin::new(&mut self.connection).poll(&mut cx));
-        match self.answer.as_mut().poll(&mut cx) {
+        drop(pin!(unconstrained(&mut self.connection)).poll(&mut cx));
+        match pin!(unconstrained(self.answer.as_mut())).poll(&mut cx) {
             Poll::Ready(Ok(response)) => Ok(Some(response.into_parts().0)),
             Poll::Ready(Err(error)) => Err(error.into()),
             Poll::Pending => Ok(None),

@@ -55,3 +55,22 @@ async fn a_recall_ends_a_wait_that_has_begun() {
     tokio::join!(wait, async { recall.call() });
     assert!(deadline.is_recalled());
 }
+
+#[tokio::test]
+async fn a_deadline_fires_for_a_task_that_has_used_up_its_share_of_the_thread() {
+    let clock = Clock::start();
+    let mut deadline = Deadline::new(
+        clock.clone(),
+        clock.now() + Nanos::from_millis(2),
+        Rc::default(),
+    );
+    let mut fresh = true;
+    let over = poll_fn(|cx| {
+        while fresh {
+            fresh = pin!(tokio::task::consume_budget()).poll(cx).is_ready();
+        }
+        deadline.poll(cx)
+    });
+    let in_time = tokio::time::timeout(std::time::Duration::from_secs(30), over).await;
+    assert!(in_time.is_ok(), "it never fired");
+}
