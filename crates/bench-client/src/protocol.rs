@@ -27,7 +27,8 @@ use crate::sse::SseEvent;
 use api::{Api, ApiProtocol};
 
 pub use delta::Delta;
-pub(crate) use json::{CUT, page_error, shortened};
+pub use json::CUT;
+pub(crate) use json::{page_error, shortened};
 pub use template::{Template, TemplateConfig};
 
 /// The header of a bearer token.

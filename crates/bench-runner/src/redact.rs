@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use bench_client::protocol::CUT;
 use bench_schema::{Outcome, Reading, RequestRecord, RunRecord, ServerRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -200,9 +201,6 @@ fn is_word(text: &str) -> bool {
 /// What to look for, all of it at once, in small letters, and how much of its beginning is enough, anywhere and where a text was cut; sorted.
 #[derive(Default)]
 struct Forms(Vec<(Vec<u8>, usize, usize)>);
-
-/// What stands where a text was cut.
-const CUT: &str = "…";
 
 impl Forms {
     fn of<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {

@@ -238,7 +238,7 @@ pub(crate) fn page_error(body: &[u8]) -> Option<String> {
 }
 
 /// What stands where a text was cut: whoever takes secrets out of it knows by this that one may have been cut, too.
-pub(crate) const CUT: &str = "…";
+pub const CUT: &str = "…";
 
 /// The beginning of a text, and that there was more.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
