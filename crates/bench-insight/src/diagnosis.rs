@@ -25,7 +25,7 @@ use crate::view;
 use levels::Rhythm;
 pub(crate) use load::gap;
 use look::Look;
-pub(crate) use look::{Cover, median, prompts_in_progress, quantile};
+pub(crate) use look::{Cover, Prompts, median, quantile};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
 pub(crate) use stops::Stops;

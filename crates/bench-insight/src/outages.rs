@@ -2,7 +2,7 @@
 
 use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
-use crate::diagnosis::{Cover, Stops, median, quantile};
+use crate::diagnosis::{Cover, Prompts, Stops, median, quantile};
 use crate::facts::{Outage, Stall};
 use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
@@ -28,13 +28,14 @@ impl CellSamples {
     /// The longest time in which answers were under way and none of them got a token, though no prompt that takes so long was in progress.
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
-        let prompts = crate::diagnosis::prompts_in_progress(&self.requests, began);
         let all: Vec<&RequestSample> = self.requests.iter().collect();
         let stops = Stops::of(&all, began, 1.0);
+        let prompts = Prompts::of_requests(&self.requests, began, &stops);
+        let streams = stops.of_all.iter().copied();
+        let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
         let own = stops.one_by_one;
-        let streams = stops.of_all.into_iter();
-        let streams = streams.filter(|stall| !prompts.explains(stall));
-        let silences = silences(|| self.requests.iter(), began, &prompts, own, || false);
+        let prompts = &prompts.in_progress;
+        let silences = silences(|| self.requests.iter(), began, prompts, own, || false);
         let longest = streams
             .chain(silences)
             .max_by(|a, b| a.length.total_cmp(&b.length));

@@ -127,7 +127,7 @@ const MOST_SAMPLES: usize = 200_000;
 /// What each of many cells may keep all the same.
 const FEWEST_SAMPLES: usize = 5_000;
 /// A gap stands out from this multiple of its answer's median gap on.
-const STANDS_OUT: f64 = 4.0;
+pub(crate) const STANDS_OUT: f64 = 4.0;
 /// Gaps that are kept of one answer.
 const MOST_STALLS: usize = 8;
 

@@ -9,7 +9,7 @@ use super::first_token;
 use super::levels::{self, Level};
 use super::stops::Stops;
 use crate::outages::Standstill;
-use crate::samples::{CellSamples, LostSample, RequestSample, StoppedSample};
+use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT, StoppedSample};
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Look<'a> {
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
-    prefilling: OnceCell<Cover>,
+    prompts: OnceCell<Prompts>,
     levels: OnceCell<Vec<Level>>,
     stops: OnceCell<Stops>,
 }
@@ -81,7 +81,7 @@ impl<'a> Look<'a> {
             stopped: Vec::new(),
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
-            prefilling: OnceCell::new(),
+            prompts: OnceCell::new(),
             levels: OnceCell::new(),
             stops: OnceCell::new(),
         };
@@ -206,10 +206,10 @@ impl<'a> Look<'a> {
         mean(self.prefills().iter().map(|prefill| prefill.quick))
     }
 
-    /// When any prompt was worked on.
-    pub(super) fn prefilling(&self) -> &Cover {
-        let spans = || self.prefills().iter().map(|p| (p.from, p.to));
-        self.prefilling.get_or_init(|| Cover::of(spans()))
+    /// When prompts were worked on.
+    pub(super) fn prompts(&self) -> &Prompts {
+        self.prompts
+            .get_or_init(|| Prompts::of(self.prefills(), self.stops()))
     }
 
     /// Stretches in which at least nine of ten streams stood still.
@@ -265,10 +265,74 @@ impl<'a> Look<'a> {
     }
 }
 
-/// When prompts of these requests were worked on, in ns from `epoch`.
-pub(crate) fn prompts_in_progress(requests: &[RequestSample], epoch: Stamp) -> Cover {
-    let all = prefills(|| requests.iter(), epoch);
-    Cover::of(all.iter().map(|prefill| (prefill.from, prefill.to)))
+/// When prompts were worked on, or waited to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Prompts {
+    pub(crate) in_progress: Cover,
+    /// When first tokens came, and the prompt tokens behind those that came at one moment.
+    firsts: Vec<(f64, f64)>,
+}
+
+impl Prompts {
+    /// Of these requests, in ns from `epoch`, whose streams stop so.
+    pub(crate) fn of_requests(requests: &[RequestSample], epoch: Stamp, stops: &Stops) -> Self {
+        Self::of(&prefills(|| requests.iter(), epoch), stops)
+    }
+
+    fn of(prefills: &[Prefill], stops: &Stops) -> Self {
+        let mut each: Vec<(f64, f64)> = prefills.iter().map(|p| (p.to, p.tokens as f64)).collect();
+        each.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let at_once = each.chunk_by(|a, b| b.0 - a.0 <= 0.5 * stops.usual);
+        let step = |of: &[(f64, f64)]| Some((of.last()?.0, of.iter().map(|p| p.1).sum()));
+        Self {
+            in_progress: Cover::of(prefills.iter().map(|p| (p.from, p.to))),
+            firsts: at_once.filter_map(step).collect(),
+        }
+    }
+
+    /// Whether they are what streams waited for in one of their stops: they were in progress, streams hardly moved until the next first token, and as long prompts
+    /// make streams stand still at other times too. Behind a queue some are always in progress, and any stop may end with a first token.
+    pub(crate) fn explain(&self, stop: &Standstill, stops: &Stops) -> bool {
+        /// Share of a stop in which prompts were in progress, from which on they are what it waited for.
+        const OF_PROMPTS: f64 = 0.7;
+        /// Of the time up to the first token, and of a stop's own length, the part for which streams stand still.
+        const STOOD: f64 = 0.5;
+        let (from, to) = (stop.from, stop.from + stop.length);
+        // A server may make the first token of a prompt and then all others' next.
+        let next = self
+            .firsts
+            .partition_point(|first| first.0 < to - 1.5 * stops.usual);
+        let Some((first, tokens)) = self.firsts.get(next).copied() else {
+            return false;
+        };
+        let moved = first - to - stops.stood(to, first);
+        moved <= (STOOD * (first - to)).max(0.5 * stops.usual)
+            && self.in_progress.within(from, to) >= OF_PROMPTS * stop.length
+            && self.make_streams_stand(tokens, first - from, STOOD * stop.length, stops)
+    }
+
+    /// Whether streams stand still for so long within some time before first tokens of as many prompt tokens.
+    fn make_streams_stand(&self, tokens: f64, within: f64, length: f64, stops: &Stops) -> bool {
+        /// Prompts whose beginnings are known are sooner over, and not all servers tell.
+        const SHARE: f64 = 0.3;
+        /// So many are looked at.
+        const MOST: usize = 100;
+        // what is shorter is not kept of an answer
+        if length < STANDS_OUT * stops.usual {
+            return true;
+        }
+        let alike = |step: &&(f64, f64)| {
+            step.1 >= 0.75 * tokens && stops.streams_at(step.0 - 0.5 * within) > 0
+        };
+        let spread = self.firsts.iter().step_by(self.firsts.len() / MOST + 1);
+        let (mut n, mut stood) = (0.0, 0.0);
+        for (first, _) in spread.filter(alike) {
+            let before = stops.stood(first - within, first + 1.5 * stops.usual);
+            n += 1.0;
+            stood += if before >= length { 1.0 } else { 0.0 };
+        }
+        stood >= SHARE * n
+    }
 }
 
 fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
@@ -519,6 +583,7 @@ pub(crate) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
 }
 
 /// How many of some spans hold an instant.
+#[derive(Clone, Debug)]
 pub(super) struct UnderWay {
     begins: Vec<f64>,
     ends: Vec<f64>,
@@ -567,13 +632,6 @@ impl Cover {
         let begun = self.pieces.partition_point(|piece| piece.0 <= at);
         let last = begun.checked_sub(1).and_then(|i| self.pieces.get(i));
         last.map_or(0.0, |(from, to, before)| before + at.min(*to) - from)
-    }
-
-    /// Whether it is what streams that stood still waited for.
-    pub(crate) fn explains(&self, stall: &Standstill) -> bool {
-        /// Share of a stall in which prompts were worked on, from which on they are.
-        const OF_PROMPTS: f64 = 0.7;
-        self.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     }
 
     /// Its length within a stretch of time.

@@ -433,7 +433,8 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
     let starts_slowly = || slow_start(&look.slowness()).is_some();
     let own = look.stops().one_by_one;
-    let found = silences(requests, look.epoch, look.prefilling(), own, starts_slowly);
+    let prompts = &look.prompts().in_progress;
+    let found = silences(requests, look.epoch, prompts, own, starts_slowly);
     let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
     Draft::in_cell(Cause::Frozen, lost_in(look, &found), look.cell)
         .because(Known::Stalls, several(found.len()))
@@ -446,18 +447,18 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
 
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
 fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
-    let all = look.stops().of_all.clone();
-    let prefills = look.prefilling();
-    let n = all.len();
+    let (stops, prompts) = (look.stops(), look.prompts());
+    let n = stops.of_all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
     let resumed = resumed(look);
     let is_one = |stall: &Standstill| {
         let prompts =
-            prefills.explains(stall) || resumed.iter().any(|by| by.explains(stall, usual));
+            prompts.explain(stall, stops) || resumed.iter().any(|by| by.explains(stall, usual));
         stall.length >= STANDS_OUT * usual && !prompts
     };
-    let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
+    let all = stops.of_all.iter().copied();
+    let rest: Vec<Standstill> = all.filter(is_one).collect();
     // A job takes about as long each time: what is much shorter or longer is something else, and hides no period. Neither does what differs less where
     // the rest differs hardly at all.
     let typical = median(rest.iter().map(|s| s.length).collect()).unwrap_or(0.0);

@@ -13,6 +13,11 @@ pub(crate) struct Stops {
     pub(crate) of_all: Vec<Standstill>,
     /// Whether most streams that stand still beside others do so by themselves: then what a stream does that has no company is its own too.
     pub(crate) one_by_one: bool,
+    /// The usual time per token.
+    pub(crate) usual: f64,
+    /// When any stream stood still, and when any was under way.
+    by_any: Cover,
+    streams: UnderWay,
 }
 
 impl Stops {
@@ -39,7 +44,22 @@ impl Stops {
         // Short overlaps of stalls that are not one are left out.
         let longest = of_all.iter().map(|s| s.length).fold(0.0, f64::max);
         of_all.retain(|stop| stop.length >= 0.3 * longest);
-        Self { of_all, one_by_one }
+        Self {
+            of_all,
+            one_by_one,
+            usual: stalls.usual,
+            by_any: Cover::of(stalls.all),
+            streams: stalls.streams,
+        }
+    }
+
+    /// For how long of a stretch of time any stream stood still.
+    pub(super) fn stood(&self, from: f64, to: f64) -> f64 {
+        self.by_any.within(from, to)
+    }
+
+    pub(super) fn streams_at(&self, at: f64) -> usize {
+        self.streams.at(at)
     }
 }
 

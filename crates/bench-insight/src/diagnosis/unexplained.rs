@@ -392,7 +392,7 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
         return None;
     }
     let taken = look.taken();
-    let prompts = look.prefilling();
+    let prompts = &look.prompts().in_progress;
     let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
     firsts.sort_by(f64::total_cmp);
     let usual = look.tpot().unwrap_or(0.0);
@@ -450,7 +450,7 @@ impl Interrupted {
             all.map(|(at, length)| (look.ns(*at), look.ns(*at) + length))
         };
         let (under_way, at_rest) = (UnderWay::of(streams()), UnderWay::of(stalls()));
-        let prompts = look.prefilling();
+        let prompts = &look.prompts().in_progress;
         // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt is in progress.
         let one_by_one = look.stops().one_by_one;
         let alone = |(at, length): &&(Stamp, f64)| {

@@ -601,3 +601,59 @@ fn a_slow_drift_that_the_data_show_is_named() {
         }
     }
 }
+
+/// Four or six at once, and more than twice as many that ask.
+fn with_a_queue(freezes: impl Iterator<Item = (f64, f64)>) -> Server {
+    Server {
+        slots: 6,
+        blocking: true,
+        prefill: 10.0,
+        prefill_token: 0.0,
+        freezes: freezes.collect(),
+        ..Server::default()
+    }
+}
+
+const LENGTHS: [Lengths; 2] = [|_, _| (60, 50), |_, draw| (60, draw.whole(20.0, 80.0))];
+
+#[test]
+fn a_stop_of_all_is_seen_though_a_queue_waits() {
+    let once = with_a_queue([(8_000.0, 1_600.0)].into_iter());
+    let again = with_a_queue((0..8).map(|i| (f64::from(i) * 2400.0 + 900.0, 450.0)));
+    for lengths in LENGTHS {
+        for found in firsts(Asks::Closed(15), lengths, 16.0, &once) {
+            assert!(found.contains(&Cause::Frozen), "{found:?}");
+        }
+        for found in firsts(Asks::Closed(15), lengths, 18.0, &again) {
+            assert!(found.contains(&Cause::PeriodicStall), "{found:?}");
+            assert!(!found.contains(&Cause::ColdStart), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn prompts_behind_a_queue_stop_nobody_but_by_being_worked_on() {
+    let stops = [Cause::Frozen, Cause::PeriodicStall];
+    let lengths: [Lengths; 4] = [
+        LENGTHS[0],
+        LENGTHS[1],
+        |_, draw| (draw.whole(100.0, 1500.0), draw.whole(20.0, 80.0)),
+        |i, draw| (if i % 12 == 5 { 6000 } else { 60 }, draw.whole(20.0, 80.0)),
+    ];
+    for lengths in lengths {
+        for (prefill, blocking) in [(10.0, true), (120.0, true), (60.0, false)] {
+            let server = Server {
+                prefill,
+                prefill_token: 0.2,
+                blocking,
+                ..with_a_queue(std::iter::empty())
+            };
+            for asks in [Asks::Closed(15), Asks::Closed(7), Asks::Poisson(8.0)] {
+                for found in firsts(asks, lengths, 20.0, &server) {
+                    let said = format!("{asks:?}, {prefill} ms, {blocking}: {found:?}");
+                    assert!(!found.iter().any(|cause| stops.contains(cause)), "{said}");
+                }
+            }
+        }
+    }
+}

@@ -90,3 +90,39 @@ fn requests_that_find_nobody_else_are_told_from_those_that_wait_beside_them() {
     assert_eq!(ttft_alone(all.iter()), Some(vec![1.0; 5]));
     assert_eq!(ttft_alone(all.iter().take(8)), None);
 }
+
+/// Two of three users are served at a time, in answers of 1 s of which each waits for half of one; from 4.2 s to 5.2 s the server stands still.
+#[test]
+fn a_stop_of_all_is_told_though_somebody_always_waits() {
+    let stop = (4200.0, 1000.0);
+    let late = |ms: f64| if ms > stop.0 { ms + stop.1 } else { ms };
+    let answer = |i: u32| {
+        let due = 500.0 * f64::from(i);
+        let (first, end) = (late(due + 510.0), late(due + 1500.0));
+        let held = (due + 510.0..due + 1500.0).contains(&stop.0);
+        RequestSample {
+            due: at(late(due)),
+            start: at(late(due)),
+            end: at(end),
+            ttft: Some((first - late(due)) * MS),
+            output_tokens: Some(100),
+            input_tokens: Some(60),
+            events: 100,
+            stalls: held
+                .then(|| (at(stop.0), stop.1 * MS))
+                .into_iter()
+                .collect(),
+            ..RequestSample::default()
+        }
+    };
+    let samples = CellSamples {
+        requests: (0..40).map(answer).collect(),
+        ..CellSamples::default()
+    };
+    let told = samples.stall();
+    let wanted = Stall {
+        from: Nanos::from_millis(4200),
+        length: Nanos::from_millis(1000),
+    };
+    assert_eq!(told, Some(wanted));
+}
