@@ -473,18 +473,19 @@ fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
     Some(straight(&fit, "ttft_ns", "input_tokens"))
 }
 
-/// E2E against prompt length where output length is held: the largest relative change over the range.
+/// E2E against prompt length where output length is held: the relative change from the shortest prompt to the longest, where it is beyond the error
+/// of both.
 fn prompt_effect(cells: &[CellRecord]) -> Option<FitRecord> {
     let effect = crate::findings::prompt_effect(cells)?;
     let plain = |value| Estimate::unbounded(value, LEVEL);
     let parameters = [
-        ("relative_range", plain(effect.relative)),
+        ("relative_change", plain(effect.grows?)),
         ("output_tokens", plain(effect.output_tokens)),
         ("from", plain(effect.from)),
         ("to", plain(effect.to)),
     ];
     Some(record(
-        "relative_range = (max - min) / min of mean e2e over prompt lengths from..to at fixed output_tokens",
+        "relative_change = (longest - shortest) / shortest of typical e2e over prompt lengths from..to at fixed output_tokens",
         &parameters,
         None,
         effect.n,

@@ -1,6 +1,7 @@
 //! Why users wait, by elimination: what lengths, arrivals, load, the client, failures and a slow start explain is taken out; what is
 //! left is named, with what was ruled out; what follows from a cause is folded under it. `docs/insight.md` has each rule.
 
+mod across;
 mod first_token;
 mod levels;
 mod load;
@@ -22,6 +23,7 @@ use crate::draft::{Draft, of_cell};
 use crate::samples::{CellSamples, RequestSample};
 use crate::signals::Signal;
 use crate::view;
+pub(crate) use across::moves_as_much;
 use levels::Rhythm;
 pub(crate) use load::gap;
 use look::Look;
@@ -49,6 +51,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .flat_map(|look| fold(of_cell_alone(look, &looks)))
         .collect();
     found.extend(load::gpu(&run.cells));
+    found.extend(across::all(&looks, &found));
     // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
     let starved = found
         .iter()
@@ -87,7 +90,8 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
         && !looks
             .iter()
-            .any(|look| unexplained::cost(look) >= LEAST || first_token::is_long(look));
+            .any(|look| unexplained::cost(look) >= LEAST || first_token::is_long(look))
+        && across::cost(&looks) < LEAST;
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
     {
         found.extend(healthy(run));
@@ -179,6 +183,15 @@ pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding>
         f.severity > MIXED && f.cause().is_some_and(|cause| level.contains(&cause))
     };
     found.iter().filter(moved)
+}
+
+/// Whether the level of a cell that a finding is about moved, whatever that costs: then it tells of time what it seems to tell of lengths.
+pub(crate) fn of_moving_levels(found: &[Finding], about: &Finding) -> bool {
+    let own = about.evidence.iter().filter_map(|e| e.cell.as_ref());
+    let own: Vec<&String> = about.cells.iter().chain(own).collect();
+    let is_of_level = |f: &&Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
+    let mut moved = found.iter().filter(is_of_level);
+    moved.any(|f| own.is_empty() || f.cells.iter().any(|cell| own.contains(&cell)))
 }
 
 /// Whether what is said of a cell's rates is of such a cell.

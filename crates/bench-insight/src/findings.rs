@@ -5,7 +5,9 @@ mod facts;
 mod lengths;
 mod objectives;
 
-use bench_schema::{Answer, Cause, CellRecord, Code, Factor, Finding, Load, RunRecord};
+use bench_schema::{
+    Answer, Cause, CellRecord, Code, Fact, Factor, Finding, Known, Load, RunRecord,
+};
 
 use crate::InsightError;
 use crate::analysis::analyse_run;
@@ -46,8 +48,20 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .filter(|f| !diagnosis::mixes_levels(&all, f))
             .collect::<Vec<_>>(),
     );
-    all.extend(facts::all(run, samples, &analysis));
+    let facts = facts::all(run, samples, &analysis).into_iter();
+    let facts = facts.filter(|fact| !is_of_time(run, samples, &all, fact));
+    all.extend(facts.collect::<Vec<_>>());
     ordered(all)
+}
+
+/// Whether what is told of lengths may be a level that moved while cells were measured one after another.
+fn is_of_time(run: &RunRecord, samples: &[CellSamples], found: &[Finding], fact: &Finding) -> bool {
+    let lengths = [Fact::PromptLength, Fact::OutputLength].map(Code::from);
+    let effect = fact.figure(&Known::LatencyPenalty.into());
+    lengths.contains(&fact.code)
+        && (diagnosis::of_moving_levels(found, fact)
+            || effect
+                .is_some_and(|effect| diagnosis::moves_as_much(run, samples, &fact.cells, effect)))
 }
 
 /// [`findings`] together with what scenarios and planning assumptions add, in one order.

@@ -114,10 +114,12 @@ fn ends(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// Mean E2E over prompt lengths at one output length.
+/// E2E over prompt lengths at one output length.
 pub(crate) struct PromptEffect {
-    /// (max − min) / min.
-    pub(crate) relative: f64,
+    /// The longest prompt's E2E over the shortest's, less one, where it grows with the prompt's length beyond the error of both.
+    pub(crate) grows: Option<f64>,
+    /// The most that E2E can differ by over these lengths: a part of the least.
+    pub(crate) at_most: f64,
     /// The output length that was held.
     pub(crate) output_tokens: f64,
     /// Shortest prompt, tokens.
@@ -129,6 +131,35 @@ pub(crate) struct PromptEffect {
     low_ns: f64,
     high_ns: f64,
     cells: Vec<String>,
+}
+
+/// What a request of a cell usually takes, and between which ends that lies: the median, which a few slow requests do not move; of tables that have
+/// none, the mean. Where nothing tells the error, all values lie between the ends.
+#[derive(Clone, Copy)]
+struct Typical {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Typical {
+    fn of(cell: &CellRecord, metric: Metric) -> Option<Self> {
+        let of = cell.headline(metric)?;
+        let (value, interval) = match of.quantile_entry(0.5) {
+            Some(median) => (median.value, median.interval),
+            None => (of.mean, of.mean_interval),
+        };
+        let value = view::positive(value)?;
+        let (low, high) = interval.map_or((of.min, of.max), |i| (i.low, i.high));
+        let is_told = low > 0.0 && low <= value && high >= value;
+        let (low, high) = if is_told { (low, high) } else { (value, value) };
+        Some(Self { value, low, high })
+    }
+
+    /// Whether it is less than another beyond the error of both.
+    fn is_below(self, other: Self) -> bool {
+        self.high < other.low
+    }
 }
 
 /// The widest comparison of prompt lengths that the cells hold: most prompt lengths, then the longest answers.
@@ -154,30 +185,48 @@ pub(crate) fn prompt_effect(cells: &[CellRecord]) -> Option<PromptEffect> {
 }
 
 fn effect_of(members: &[&CellRecord]) -> Option<PromptEffect> {
-    let rows: Vec<(f64, f64, f64)> = members
+    let tokens = |cell: &CellRecord| Some((view::input_tokens(cell)?, view::output_tokens(cell)?));
+    let mut rows: Vec<(f64, f64, Typical)> = members
         .iter()
         .filter_map(|cell| {
-            Some((
-                view::input_tokens(cell)?,
-                view::mean(cell, Metric::E2e)?,
-                view::output_tokens(cell)?,
-            ))
+            let (input, output) = tokens(cell)?;
+            Some((input, output, Typical::of(cell, Metric::E2e)?))
         })
         .collect();
-    let (from, to) = ends(rows.iter().map(|r| r.0))?;
-    let (low, high) = ends(rows.iter().map(|r| r.1))?;
-    let (fewest, most) = ends(rows.iter().map(|r| r.2))?;
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (first, last) = (rows.first()?, rows.last()?);
+    let (fewest, most) = ends(rows.iter().map(|r| r.1))?;
+    let low = rows.iter().map(|r| r.2.low).min_by(f64::total_cmp)?;
+    let high = rows.iter().map(|r| r.2.high).max_by(f64::total_cmp)?;
+    let grows = (first.2.is_below(last.2) && follows_length(&rows))
+        .then(|| last.2.value / first.2.value - 1.0);
     // Answers of other lengths would be compared, not prompts.
-    let comparable = rows.len() > 1 && to > from && most <= fewest * 1.02;
+    let comparable = rows.len() > 1 && last.0 > first.0 && most <= fewest * 1.02;
     comparable.then(|| PromptEffect {
-        relative: (high - low) / low,
+        grows,
+        at_most: high / low - 1.0,
         output_tokens: most,
-        from,
-        to,
+        from: first.0,
+        to: last.0,
         n: rows.len(),
-        low_ns: low,
-        high_ns: high,
+        low_ns: first.2.value,
+        high_ns: last.2.value,
         cells: members.iter().map(|cell| cell.id.clone()).collect(),
+    })
+}
+
+/// Whether the lengths between lie near the line from the shortest to the longest: what differs between cells that were measured one after another, and does
+/// not follow the length, is not the length's doing.
+fn follows_length(rows: &[(f64, f64, Typical)]) -> bool {
+    const NEAR: f64 = 0.3;
+    let Some((first, last)) = rows.first().zip(rows.last()) else {
+        return false;
+    };
+    let rise = last.2.value - first.2.value;
+    rows.iter().all(|(tokens, _, at)| {
+        let line = first.2.value + rise * (tokens - first.0) / (last.0 - first.0);
+        let near = NEAR * rise;
+        (at.low - near..=at.high + near).contains(&line)
     })
 }
 
@@ -190,33 +239,56 @@ fn at_lowest_load(cells: &[CellRecord]) -> Vec<&CellRecord> {
     cells.iter().filter(lowest).collect()
 }
 
-/// What longer prompts cost: E2E at one answer length, else prefill (TTFT) at the lowest load.
+/// Up to this part nobody asks how far E2E differs.
+const NO_MATTER: f64 = 0.1;
+
+/// What longer prompts cost: E2E at one answer length, or that it is little; else prefill (TTFT) at the lowest load. Only what the error of both ends
+/// bears out.
 pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
-    if let Some(effect) = prompt_effect(cells) {
-        let mut found = Draft::new(Fact::PromptLength, 0.0)
-            .because(Known::LatencyPenalty, effect.relative)
-            .because(Known::FewestTokens, effect.from)
-            .because(Known::MostTokens, effect.to)
-            .in_unit(Known::LevelBefore, effect.low_ns, Unit::Ns)
-            .in_unit(Known::LevelAfter, effect.high_ns, Unit::Ns)
-            .done()?;
-        found.cells = effect.cells;
-        return Some(found);
+    match prompt_effect(cells) {
+        Some(effect) => effect.told(),
+        None => prefill(cells),
     }
+}
+
+impl PromptEffect {
+    fn told(self) -> Option<Finding> {
+        let draft = Draft::new(Fact::PromptLength, 0.0);
+        let draft = match self.grows {
+            Some(relative) => draft.because(Known::LatencyPenalty, relative),
+            None if self.at_most <= NO_MATTER => {
+                draft.in_unit(Known::High, self.at_most, Unit::Ratio)
+            }
+            None => return None,
+        };
+        let mut found = draft
+            .because(Known::FewestTokens, self.from)
+            .because(Known::MostTokens, self.to)
+            .in_unit(Known::LevelBefore, self.low_ns, Unit::Ns)
+            .in_unit(Known::LevelAfter, self.high_ns, Unit::Ns)
+            .done()?;
+        found.cells = self.cells;
+        Some(found)
+    }
+}
+
+/// What longer prompts cost before the first token, at the lowest load.
+fn prefill(cells: &[CellRecord]) -> Option<Finding> {
     let cells = at_lowest_load(cells);
+    let typical = |cell: &CellRecord, metric| Some(Typical::of(cell, metric)?.value);
     // Less what is told of each answer's waiting, else by the cell's shares; without either the whole time before the first token.
-    let prefill = |cell: &CellRecord| {
+    let own = |cell: &CellRecord| {
         let phases = cell.phases.as_ref();
         let told = phases.filter(|shares| shares.first_phase() == "prefill")?;
         if cell.metrics.contains_key(&Metric::Queue) {
-            return view::mean(cell, Metric::Prefill);
+            return typical(cell, Metric::Prefill);
         }
         Some(told.prefill * view::mean(cell, Metric::E2e)?)
     };
-    let known = cells.iter().all(|cell| prefill(cell).is_some());
+    let known = cells.iter().all(|cell| own(cell).is_some());
     let time = |cell: &CellRecord| {
-        let whole = || view::mean(cell, Metric::Prefill).or_else(|| view::mean(cell, Metric::Ttft));
-        prefill(cell).filter(|_| known).or_else(whole)
+        let whole = || typical(cell, Metric::Prefill).or_else(|| typical(cell, Metric::Ttft));
+        own(cell).filter(|_| known).or_else(whole)
     };
     let mut points: Vec<(f64, f64, &CellRecord)> = cells
         .iter()
@@ -225,7 +297,11 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points.first()?, points.last()?);
-    if last.0 < 1.5 * first.0 {
+    let first_token = |cell| Typical::of(cell, Metric::Ttft);
+    let apart = first_token(first.2)
+        .zip(first_token(last.2))
+        .is_none_or(|(first, last)| first.is_below(last));
+    if last.0 < 1.5 * first.0 || last.1 <= first.1 || !apart {
         return None;
     }
     let level = |figure: Known, value: f64, cell: &CellRecord| Evidence {

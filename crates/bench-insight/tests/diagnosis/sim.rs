@@ -402,7 +402,7 @@ fn arrivals(cell: &Cell, draw: &mut Draw, end: Ms) -> Vec<Ms> {
     due
 }
 
-fn stamp(ms: Ms) -> Stamp {
+pub(crate) fn stamp(ms: Ms) -> Stamp {
     Stamp::EPOCH + Nanos::from_secs_f64(1.0 + ms / 1e3)
 }
 
@@ -516,7 +516,7 @@ pub(crate) fn scaled_run(
 }
 
 /// A log of events at these instants, each read as it came.
-fn events_at(stamps: impl Iterator<Item = Stamp>) -> EventLog {
+pub(crate) fn events_at(stamps: impl Iterator<Item = Stamp>) -> EventLog {
     let mut log = EventLog::default();
     for at in stamps {
         log.push(Event {
@@ -590,14 +590,7 @@ fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> 
             )
         }
     };
-    let text = format!(
-        r#"{{"id": "{id}", "label": "{id}", "factors": {{}}, "load": {{"kind": "closed", "concurrency": 1}}, "stop": {{}}, "repeats": 1,
-        "plan": {{"hash": "", "requests": {}, "dataset": "sim", "sized_by": "words"}}, "headline": "sent",
-        "counts": {{"planned": 0, "completed": 0, "failed": 0, "timed_out": 0, "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0}},
-        "windows": {{}}, "metrics": {{}}, "analysis": {{}}, "client": {{"workers": 1}}}}"#,
-        records.len()
-    );
-    let mut made: CellRecord = serde_json::from_str(&text).unwrap();
+    let mut made = bare(id, records.len());
     made.factors = [(factor.to_owned(), Factor::Number(level))].into();
     made.load = load;
     if made.load.is_open() {
@@ -608,6 +601,17 @@ fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> 
     let context = CellContext::new(made.load.clone());
     summarise_cell(records, context).fill(&mut made);
     made
+}
+
+/// A cell of one request at a time that holds nothing yet.
+pub(crate) fn bare(id: &str, requests: usize) -> CellRecord {
+    let text = format!(
+        r#"{{"id": "{id}", "label": "{id}", "factors": {{}}, "load": {{"kind": "closed", "concurrency": 1}}, "stop": {{}}, "repeats": 1,
+        "plan": {{"hash": "", "requests": {requests}, "dataset": "sim", "sized_by": "words"}}, "headline": "sent",
+        "counts": {{"planned": 0, "completed": 0, "failed": 0, "timed_out": 0, "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0}},
+        "windows": {{}}, "metrics": {{}}, "analysis": {{}}, "client": {{"workers": 1}}}}"#
+    );
+    serde_json::from_str(&text).unwrap()
 }
 
 fn open(rate_per_s: f64, arrival: ArrivalKind) -> Load {
@@ -638,7 +642,7 @@ fn hardware(ran: &Ran) -> HardwareSummary {
     }
 }
 
-fn template() -> RunRecord {
+pub(crate) fn template() -> RunRecord {
     serde_json::from_str(
         r#"{"schema": {"name": "llm-bench-run", "major": 1, "minor": 2}, "experiment": "throughput", "title": "sim",
         "trust": {"verdict": "trusted", "reasons": []}, "tool": {"name": "t", "version": "0"}, "started_at": "", "duration": 0,

@@ -28,7 +28,7 @@ fn week_2_output_lengths_scale_linearly_at_ten_milliseconds_a_token() {
 fn week_2_prompt_length_has_no_effect_from_5_to_106_words() {
     let (_, all) = found("week2-latency");
     let effect = fact(&all, Fact::PromptLength);
-    assert!(figures(effect, Known::LatencyPenalty)[0] < 0.05);
+    assert!(figures(effect, Known::High)[0] < 0.05);
     near(figures(effect, Known::FewestTokens)[0], 5.0, 0.0);
     near(figures(effect, Known::MostTokens)[0], 106.0, 0.0);
     let lengths = [Known::FewestTokens, Known::MostTokens].map(Figure::from);

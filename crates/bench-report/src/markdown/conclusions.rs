@@ -1,6 +1,8 @@
 //! What the numbers say: headline figures, findings with their evidence, what to try.
 
-use bench_schema::{Answer, Benchmark, CellRecord, Code, Finding, Metric, RunRecord, counted};
+use bench_schema::{
+    Answer, Benchmark, CellRecord, Code, Finding, Metric, Quantile, RunRecord, counted,
+};
 
 use crate::findings as words;
 use crate::number;
@@ -101,16 +103,17 @@ fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
     Some(said)
 }
 
+/// The cells with the least and the largest median E2E: a few slow requests move a mean as far as lengths do.
 fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
-    let mut seen: Vec<(&CellRecord, f64)> = run
+    let mut seen: Vec<(&CellRecord, &Quantile)> = run
         .cells
         .iter()
-        .filter_map(|cell| Some((cell, cell.headline(Metric::E2e)?.mean)))
+        .filter_map(|cell| Some((cell, cell.headline(Metric::E2e)?.quantile_entry(0.5)?)))
         .collect();
-    seen.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (shortest, longest) = (seen.first()?, seen.last()?);
-    if shortest.0.id == longest.0.id {
-        let e2e = shortest.0.headline(Metric::E2e)?;
+    seen.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let ((shortest, low), (longest, high)) = (*seen.first()?, *seen.last()?);
+    if shortest.id == longest.id {
+        let e2e = shortest.headline(Metric::E2e)?;
         return Some(format!(
             "E2E over {}: mean {}, p50 {}, p95 {}, p99 {}.",
             counted(e2e.n, "request"),
@@ -120,13 +123,18 @@ fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
             super::ms(e2e.quantile(0.99)?)
         ));
     }
+    let cells = seen.len();
+    let [from, to] = [low, high].map(|median| (dress.strong)(&super::ms(median.value)));
+    let overlap = low.interval.zip(high.interval);
+    if overlap.is_some_and(|(low, high)| low.high >= high.low) {
+        return Some(format!(
+            "Median E2E is {from} to {to} over {cells} cells, which the data cannot tell apart."
+        ));
+    }
     Some(format!(
-        "Mean E2E goes from {} ({}) to {} ({}) over {} cells.",
-        (dress.strong)(&super::ms(shortest.1)),
-        (dress.name)(&tables::label(shortest.0)),
-        (dress.strong)(&super::ms(longest.1)),
-        (dress.name)(&tables::label(longest.0)),
-        seen.len()
+        "Median E2E goes from {from} ({}) to {to} ({}) over {cells} cells.",
+        (dress.name)(&tables::label(shortest)),
+        (dress.name)(&tables::label(longest)),
     ))
 }
 

@@ -4,7 +4,7 @@ use bench_insight::{ComparedSamples, ComparisonVerdict, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::compare::{Point, Study};
 use bench_report::{ReportError, RunFiles, compare};
-use bench_schema::{Metric, PhaseShares, RunRecord};
+use bench_schema::{Distribution, Metric, PhaseShares, RunRecord};
 
 use crate::support::{requests, runs};
 
@@ -162,6 +162,22 @@ fn models_that_keep_up_with_one_rate_are_told_apart_by_their_latency() {
     );
 }
 
+/// A distribution with every value multiplied.
+fn stretched(times: &mut Distribution, by: f64) {
+    let ends = [&mut times.mean, &mut times.min, &mut times.max];
+    let of_mean = times.mean_interval.iter_mut();
+    let of_mean = of_mean.flat_map(|i| [&mut i.low, &mut i.high]);
+    let quantiles = times.quantiles.iter_mut().flat_map(|q| {
+        let interval = q.interval.iter_mut();
+        interval
+            .flat_map(|i| [&mut i.low, &mut i.high])
+            .chain([&mut q.value])
+    });
+    for value in ends.into_iter().chain(of_mean).chain(quantiles) {
+        *value *= by;
+    }
+}
+
 #[test]
 fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
     let mut runs = [("short", 128.0), ("long", 768.0)].map(|(name, tokens)| {
@@ -169,6 +185,11 @@ fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
         for cell in &mut run.cells {
             // where no answer tells its waiting, this is the whole time before the first token
             cell.metrics.remove(&Metric::Queue);
+            for metric in [Metric::Ttft, Metric::TtftDue] {
+                if let Some(times) = cell.metrics.get_mut(&metric) {
+                    stretched(times, tokens / 128.0);
+                }
+            }
             let ttft = cell.metrics[&Metric::Ttft].clone();
             cell.metrics.insert(Metric::Prefill, ttft);
             cell.plan.hash = Some(name.to_owned());

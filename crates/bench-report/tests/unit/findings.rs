@@ -80,7 +80,10 @@ fn lengths_of_prompts_have_their_unit() {
     ] {
         found.evidence.push(Evidence::new(figure.into(), n, unit));
     }
-    let said = "E2E changes by 1.8 % over prompts from 12 to 128 tokens";
+    let said = "E2E grows by 1.8 % over prompts from 12 to 128 tokens";
+    assert_eq!(headline(&found), said);
+    found.evidence[0].figure = Known::High.into();
+    let said = "E2E differs by at most 1.8 % over prompts from 12 to 128 tokens";
     assert_eq!(headline(&found), said);
 }
 

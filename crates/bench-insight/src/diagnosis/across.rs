@@ -1,0 +1,311 @@
+//! What shows over several short cells of one request at a time, and in none of them alone: a drift, a slow start, requests that are slow.
+//!
+//! Cells of other lengths are measured one after another, so that their levels tell nothing of time. Each request is held against its own cell's
+//! level, and only what moves within cells counts.
+
+use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
+
+use super::look::{Look, median, quantile};
+use super::{LEAST, LEVELS};
+use crate::draft::Draft;
+use crate::samples::CellSamples;
+use crate::view;
+
+/// Cells with as many requests are looked at alone.
+const MOST: usize = 100;
+/// Requests below which nothing can be told from chance.
+const FEWEST: usize = 20;
+
+/// A request beside its cell's level.
+#[derive(Clone, Copy)]
+struct Point {
+    /// When it was sent, ns on the clock of the run.
+    at: f64,
+    /// Its time over its cell's median, of as long requests.
+    slow: f64,
+    takes: f64,
+}
+
+/// Cells that differ in lengths only, in the order in which they were measured.
+struct Grid<'a> {
+    looks: Vec<&'a Look<'a>>,
+    cells: Vec<Vec<Point>>,
+}
+
+impl<'a> Grid<'a> {
+    fn all(looks: &'a [Look<'a>]) -> Vec<Self> {
+        let mut grids: Vec<(String, Vec<&Look<'_>>)> = Vec::new();
+        let is_short = |look: &&Look<'_>| {
+            look.concurrency() == Some(1) && (3..MOST).contains(&look.seen.len())
+        };
+        for look in looks.iter().filter(is_short) {
+            let key = besides_lengths(look);
+            match grids.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, members)) => members.push(look),
+                None => grids.push((key, vec![look])),
+            }
+        }
+        let grids = grids.into_iter().map(|(_, looks)| looks);
+        grids
+            .filter(|looks| looks.len() > 1)
+            .map(Self::of)
+            .filter(|grid| grid.points().count() >= FEWEST)
+            .collect()
+    }
+
+    fn of(mut looks: Vec<&'a Look<'a>>) -> Self {
+        looks.sort_by_key(|look| look.epoch);
+        let cells = looks.iter().map(|look| points(look)).collect();
+        Self { looks, cells }
+    }
+
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.cells.iter().flatten()
+    }
+
+    fn taken(&self) -> f64 {
+        self.points().map(|point| point.takes).sum()
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let ids = self.looks.iter().map(|look| look.cell.id.clone());
+        ids.collect()
+    }
+
+    fn names(&self, finding: &Finding) -> bool {
+        let of_it = |look: &&Look<'_>| finding.cells.contains(&look.cell.id);
+        self.looks.iter().any(of_it)
+    }
+}
+
+/// The factors of a cell that are no lengths.
+fn besides_lengths(look: &Look<'_>) -> String {
+    let is_length = |name: &str| {
+        let of = [view::PROMPT_FACTORS, view::OUTPUT_FACTORS];
+        of.iter().any(|factors| factors.contains(&name))
+    };
+    let rest = look.cell.factors.iter();
+    let rest = rest.filter(|(name, _)| !is_length(name));
+    let rest: Vec<String> = rest
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    rest.join(",")
+}
+
+fn points(look: &Look<'_>) -> Vec<Point> {
+    let level = median(look.seen.iter().map(|seen| seen.slow).collect()).unwrap_or(1.0);
+    let each = look.seen.iter().map(|seen| Point {
+        at: look.epoch.get() as f64 + seen.sent,
+        slow: seen.slow / level,
+        takes: seen.end - seen.sent,
+    });
+    each.filter(|point| point.slow > 0.0).collect()
+}
+
+/// What is found over the cells of each grid, beside what was found in single ones.
+pub(super) fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
+    let grids = Grid::all(looks);
+    let of = |grid: &Grid<'_>| {
+        let own = || found.iter().filter(|finding| grid.names(finding));
+        let is_of_level = |f: &Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
+        if own().any(is_of_level) {
+            return None;
+        }
+        let level = slow_start(grid).or_else(|| drift(grid));
+        level.or_else(|| own().next().is_none().then(|| slow_requests(grid))?)
+    };
+    grids
+        .iter()
+        .filter_map(|grid| {
+            let mut finding = of(grid)?;
+            finding.cells = grid.ids();
+            Some(finding)
+        })
+        .collect()
+}
+
+/// Share of the users' time that slow requests of a grid take: nobody is healthy who pays for what was not explained.
+pub(super) fn cost(looks: &[Look<'_>]) -> f64 {
+    let costs = Grid::all(looks).into_iter();
+    let costs = costs.filter_map(|grid| Some(Slow::of(&grid)?.cost));
+    costs.fold(0.0, f64::max)
+}
+
+/// Whether levels move over these cells by as much as a third of an effect that is told of them, so that it may be time's and not theirs: their times of
+/// `effect` more, from the first that was measured to the last.
+pub(crate) fn moves_as_much(
+    run: &RunRecord,
+    samples: &[CellSamples],
+    cells: &[String],
+    effect: f64,
+) -> bool {
+    const PART: f64 = 0.3;
+    const SURE: f64 = 3.0;
+    let own = run.cells.iter().filter(|cell| cells.contains(&cell.id));
+    let looks: Vec<Look<'_>> = own
+        .map(|cell| Look::of(run, cell, samples.iter().find(|s| s.cell == cell.id)))
+        .collect();
+    let grids = Grid::all(&looks);
+    grids
+        .iter()
+        .filter_map(Trend::of)
+        .any(|trend| trend.errors >= SURE && trend.change.abs() >= PART * effect.ln_1p().abs())
+}
+
+/// How levels move within cells, all of them together.
+struct Trend {
+    /// Of the logarithm, from the grid's first request to its last.
+    change: f64,
+    /// In standard errors of what chance makes of the order.
+    errors: f64,
+    /// Share of the cells that move in the same direction.
+    alike: f64,
+    /// Standard deviation of the requests around it, as the median tells.
+    spread: f64,
+}
+
+impl Trend {
+    /// The median of the slopes between requests of the same cell, those far apart counting for more, and Kendall's count of pairs that rise and fall:
+    /// a few slow requests move neither. A cell's first requests may be slow each time it begins.
+    fn of(grid: &Grid<'_>) -> Option<Self> {
+        let (mut slopes, mut rises, mut variance) = (Vec::new(), Vec::new(), 0.0);
+        for cell in grid.cells.iter().map(|cell| later(cell)) {
+            let n = cell.len() as f64;
+            variance += n * (n - 1.0) * (2.0 * n + 5.0) / 18.0;
+            let mut own = 0.0;
+            for (i, a) in cell.iter().enumerate() {
+                for b in cell.iter().skip(i + 1).filter(|b| b.at > a.at) {
+                    let rise = (b.slow / a.slow).ln();
+                    own += if rise > 0.0 {
+                        1.0
+                    } else if rise < 0.0 {
+                        -1.0
+                    } else {
+                        0.0
+                    };
+                    slopes.push((rise / (b.at - a.at), b.at - a.at));
+                }
+            }
+            rises.push(own);
+        }
+        let slope = weighted_median(slopes)?;
+        let times = || grid.points().map(|point| point.at);
+        let span =
+            times().fold(f64::NEG_INFINITY, f64::max) - times().fold(f64::INFINITY, f64::min);
+        let off = grid.cells.iter().flat_map(|cell| {
+            let middle = median(cell.iter().map(|point| point.at).collect()).unwrap_or(0.0);
+            let off = move |point: &Point| (point.slow.ln() - slope * (point.at - middle)).abs();
+            cell.iter().map(off)
+        });
+        let same = rises.iter().filter(|rise| **rise * slope > 0.0).count();
+        Some(Self {
+            change: slope * span,
+            errors: rises.iter().sum::<f64>().abs() / f64::sqrt(variance),
+            alike: same as f64 / rises.len() as f64,
+            spread: 1.48 * median(off.collect())?,
+        })
+    }
+}
+
+/// A cell without its first quarter.
+fn later(cell: &[Point]) -> &[Point] {
+    cell.get(cell.len() / 4..).unwrap_or_default()
+}
+
+fn weighted_median(mut values: Vec<(f64, f64)>) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = values.iter().map(|value| value.1).sum::<f64>() / 2.0;
+    let mut so_far = 0.0;
+    let reaches = |value: &&(f64, f64)| {
+        so_far += value.1;
+        so_far >= half
+    };
+    values.iter().find(reaches).map(|value| value.0)
+}
+
+/// All times rise or fall while the cells are measured.
+fn drift(grid: &Grid<'_>) -> Option<Finding> {
+    /// Parts of the level: in any case, and where it is twice the spread of the requests.
+    const MUCH: f64 = 0.25;
+    const CLEAR: f64 = 0.06;
+    const SURE: f64 = 4.0;
+    const NEARLY_ALL: f64 = 0.75;
+    let trend = Trend::of(grid)?;
+    let (moved, half) = (trend.change.abs().exp_m1(), trend.change / 2.0);
+    let much = moved >= MUCH || moved >= CLEAR && trend.change.abs() >= 2.0 * trend.spread;
+    (much && trend.errors >= SURE && trend.alike >= NEARLY_ALL).then_some(())?;
+    let cost = -(-half.abs()).exp_m1();
+    Draft::new(Cause::Drift, cost)
+        .because(Known::LevelBefore, (-half).exp())
+        .because(Known::LevelAfter, half.exp())
+        .because(Known::Requests, grid.points().count() as f64)
+        .refuted_by(Experiment::Longer)
+        .done()
+}
+
+/// The first requests of all are slower than every later one.
+fn slow_start(grid: &Grid<'_>) -> Option<Finding> {
+    const SLOWER: f64 = 1.3;
+    /// One alone may be so by chance.
+    const ONE: f64 = 2.0;
+    let (first, rest) = grid.cells.split_first()?;
+    let late = |n: usize| first.iter().skip(n).chain(rest.iter().flatten());
+    let slowest = |n: usize| late(n).map(|point| point.slow).fold(0.0, f64::max);
+    let is_start = |n: &usize| {
+        let early = first.iter().take(*n).map(|point| point.slow);
+        let least = SLOWER.max(slowest(*n));
+        early.fold(f64::INFINITY, f64::min) > if *n == 1 { ONE.max(least) } else { least }
+    };
+    // from half of it on the cell's own level is that of its slow ones
+    let n = (1..first.len().div_ceil(2)).rev().find(is_start)?;
+    let early = || first.iter().take(n);
+    let lost: f64 = early().map(|p| p.takes * (1.0 - 1.0 / p.slow)).sum();
+    Draft::new(Cause::ColdStart, lost / grid.taken())
+        .because(Known::At, first.get(n)?.at - first.first()?.at)
+        .because(
+            Known::LevelBefore,
+            median(early().map(|p| p.slow).collect()),
+        )
+        .because(Known::LevelAfter, 1.0)
+        .because(Known::Requests, n as f64)
+        .refuted_by(Experiment::LongerWarmUp)
+        .done()
+}
+
+/// Requests that are slow beside the quick quarter.
+struct Slow {
+    ratios: Vec<f64>,
+    cost: f64,
+}
+
+impl Slow {
+    fn of(grid: &Grid<'_>) -> Option<Self> {
+        /// Within this multiple of the quick quarter's time requests are alike.
+        const ALIKE: f64 = 1.25;
+        let quick = quantile(grid.points().map(|point| point.slow).collect(), 0.25)?;
+        let slow = || grid.points().filter(|point| point.slow > ALIKE * quick);
+        let lost: f64 = slow()
+            .map(|point| point.takes * (1.0 - ALIKE * quick / point.slow))
+            .sum();
+        Some(Self {
+            ratios: slow().map(|point| point.slow / quick).collect(),
+            cost: lost / grid.taken(),
+        })
+    }
+}
+
+fn slow_requests(grid: &Grid<'_>) -> Option<Finding> {
+    /// Share of the users' time: in any case, and where several take twice as long.
+    const COSTS: f64 = 0.08;
+    const SEVERAL: usize = 3;
+    let slow = Slow::of(grid)?;
+    let ratio = median(slow.ratios.clone())?;
+    let apart = ratio >= 2.0 && slow.ratios.len() >= SEVERAL;
+    (slow.cost >= if apart { LEAST } else { COSTS }).then_some(())?;
+    let share = slow.ratios.len() as f64 / grid.points().count() as f64;
+    Draft::new(Cause::SlowRequests, slow.cost)
+        .because(Known::SlowShare, share)
+        .because(Known::SlowRatio, ratio)
+        .refuted_by(Experiment::AgainWithLog)
+        .done()
+}
