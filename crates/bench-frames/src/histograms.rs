@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{Histogram, Layout};
-use bench_schema::{Metric, Unit};
+use bench_schema::{Metric, Unit, whole};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -38,7 +38,7 @@ impl Histograms {
                 .entry(of)
                 .or_insert_with(empty)
                 .1
-                .record(whole(value));
+                .record(whole(value.round()));
         }
     }
 
@@ -59,13 +59,4 @@ impl Histograms {
         }
         table.frame()
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "nanoseconds of a request, not negative"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }

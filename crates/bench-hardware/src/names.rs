@@ -337,12 +337,7 @@ impl Field {
 /// A mask that is printed as a number.
 fn whole(value: f64) -> Option<u64> {
     let bits = 0.0..f64::from(u32::MAX);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number within the range that was looked at"
-    )]
-    (bits.contains(&value) && value.fract() == 0.0).then_some(value as u64)
+    (bits.contains(&value) && value.fract() == 0.0).then(|| bench_schema::whole(value))
 }
 
 /// The samples of each GPU: by its number in the exporter, `host:number` where the samples are of several hosts, and

@@ -7,7 +7,6 @@ use bench_schema::{Distribution, Unit};
 
 use crate::MetricsError;
 use crate::estimate::LEVEL;
-use crate::num::floor_index;
 use crate::quantile::Ranks;
 use crate::summary::{QUANTILES, interval_of, quantile_entry};
 
@@ -134,9 +133,7 @@ impl Histogram {
         if x < 0.0 {
             return 0;
         }
-        let last = self
-            .layout
-            .bucket(u64::try_from(floor_index(x)).unwrap_or(u64::MAX));
+        let last = self.layout.bucket(bench_schema::whole(x));
         self.counts.iter().take(last + 1).sum()
     }
 

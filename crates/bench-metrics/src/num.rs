@@ -1,14 +1,6 @@
 //! The few conversions and sums that the statistics share; the only place where a float becomes an index.
 
-/// The integer part of a non-negative float as an index; negative and NaN become 0, too large saturates.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` from f64 saturates at both ends, which is what an index wants"
-)]
-pub(crate) fn floor_index(x: f64) -> usize {
-    x as usize
-}
+pub(crate) use bench_schema::index as floor_index;
 
 /// The smallest whole number not below `x`, as a count; negative and NaN become 0, too large saturates.
 pub(crate) fn ceil_count(x: f64) -> usize {

@@ -77,16 +77,6 @@ pub(crate) fn ends(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> 
     ends.reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-/// A float as an index: rounded down, nothing below zero, saturating.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` from f64 saturates and takes NaN for zero, which is what is wanted"
-)]
-pub(crate) fn index(value: f64) -> usize {
-    value as usize
-}
-
 /// For charts: four significant figures, so that pages stay small and labels short.
 pub(crate) fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value.abs() < f64::MIN_POSITIVE {

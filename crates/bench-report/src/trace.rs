@@ -8,12 +8,14 @@ mod series;
 use std::collections::HashMap;
 
 use bench_metrics::{Histogram, Layout, Sample};
-use bench_schema::{CellRecord, EventLog, Nanos, Origin, Phase, RequestRecord, RunRecord, Stamp};
+use bench_schema::{
+    CellRecord, EventLog, Nanos, Origin, Phase, RequestRecord, RunRecord, Stamp, index,
+};
 
 pub(crate) use series::{Series, Topic, place, readings};
 
+use crate::ReportError;
 use crate::files::{self, RunFiles};
-use crate::{ReportError, number};
 
 /// One measured request, times in seconds since the run's epoch.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +195,7 @@ pub(crate) fn bin(at: f64, from: f64, to: f64, bins: usize) -> usize {
     } else {
         0.0
     };
-    number::index(share * bins as f64).min(bins.saturating_sub(1))
+    index(share * bins as f64).min(bins.saturating_sub(1))
 }
 
 /// One part of a stretch of time.
@@ -252,7 +254,7 @@ fn spread(
     if b < from || a > from + parts.len() as f64 * width {
         return;
     }
-    let first = number::index((a - from) / width).min(parts.len().saturating_sub(1));
+    let first = index((a - from) / width).min(parts.len().saturating_sub(1));
     for (i, part) in parts.iter_mut().enumerate().skip(first) {
         let low = from + i as f64 * width;
         if whole <= 0.0 {

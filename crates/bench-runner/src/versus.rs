@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bench_insight::{CellSamples, ComparedSamples, RunComparison, compare};
 use bench_metrics::{CompareOptions, Looks};
-use bench_schema::{Metric, RunRecord};
+use bench_schema::{Metric, RunRecord, whole};
 use bench_workload::{Draw, Seed};
 
 use crate::RunError;
@@ -236,11 +236,6 @@ impl Experiment<'_> {
 }
 
 /// How many requests a turn has, and how many it should have; `None` for several cells, or if the first block is not enough to tell.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of requests, which is bounded by those of a turn"
-)]
 fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)> {
     let mut usual = 0;
     let (mut alike, mut measured, mut requests) = (1.0_f64, 0.0, 0.0);
@@ -261,7 +256,7 @@ fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)
         .unwrap_or(0.0)
         .max(for_pauses)
         .max(FEWEST as f64);
-    let wanted = (wanted.min(usual as f64).ceil() as u64).max(usual.div_ceil(MOST));
+    let wanted = whole(wanted.min(usual as f64).ceil()).max(usual.div_ceil(MOST));
     (measured > 0.0).then_some((usual, wanted))
 }
 

@@ -90,4 +90,4 @@ pub use slo::{Goodput, Share, Slo, SloOutcome, SloVerdict, TargetOutcome};
 pub use stored::json_schemas;
 pub use stored::{as_stored, to_json};
 pub use trust::{Trust, TrustReason, TrustVerdict};
-pub use units::{Nanos, Stamp, counted};
+pub use units::{Nanos, Stamp, counted, index, whole};

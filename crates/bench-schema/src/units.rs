@@ -169,6 +169,21 @@ impl Neg for Nanos {
     }
 }
 
+/// The integer part of a float as a count: negative and NaN become 0, too large saturates.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` from f64 saturates at both ends, which is what the docs promise"
+)]
+pub const fn whole(x: f64) -> u64 {
+    x as u64
+}
+
+/// The same as an index.
+pub fn index(x: f64) -> usize {
+    usize::try_from(whole(x)).unwrap_or(usize::MAX)
+}
+
 /// So many of something as words: `1 cell`, `12 cells`, `1,200 requests`. The number may be written out already.
 pub fn counted(n: impl fmt::Display, what: &str) -> String {
     let n = n.to_string();

@@ -322,3 +322,13 @@ fn marks_that_the_number_of_values_tells_are_not_stored() {
     assert_eq!(serde_json::from_value::<GroupRecord>(marked).unwrap(), read);
     assert_eq!(serde_json::to_value(&read).unwrap(), group);
 }
+
+#[test]
+fn a_float_is_a_count_or_an_index_by_its_integer_part_within_what_there_is() {
+    let of = [f64::NAN, -1.5, 0.9, 3.0, 9e15, 1e30].map(bench_schema::whole);
+    assert_eq!(of, [0, 0, 0, 3, 9_000_000_000_000_000, u64::MAX]);
+    assert_eq!(
+        [-0.1, 7.9, f64::INFINITY].map(bench_schema::index),
+        [0, 7, usize::MAX]
+    );
+}

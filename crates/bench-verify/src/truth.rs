@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bench_engine::{Entry, Outcome};
-use bench_schema::{CellRecord, Origin, Phase, RequestRecord, RunRecord, Stamp};
+use bench_schema::{CellRecord, Origin, Phase, RequestRecord, RunRecord, Stamp, index};
 
 use crate::error::VerifyError;
 use crate::programs::Known;
@@ -257,15 +257,10 @@ impl Sample {
     }
 
     /// The `q`-quantile between order statistics (type 7); `None` of an empty sample.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a position in a list, not negative"
-    )]
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
         let at = q.clamp(0.0, 1.0) * last as f64;
-        let low = (at.floor() as usize).min(last);
+        let low = index(at).min(last);
         let high = (low + 1).min(last);
         let (below, above) = (self.0.get(low)?, self.0.get(high)?);
         Some(below + (above - below) * (at - low as f64))

@@ -463,13 +463,8 @@ impl JointSampler {
 }
 
 /// Rounded to the nearest whole number within what a length may be.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to whole numbers that both types hold"
-)]
 fn rounded(x: f64) -> u64 {
-    libm::round(x).clamp(1.0, MAX_LENGTH as f64) as u64
+    bench_schema::whole(libm::round(x).clamp(1.0, MAX_LENGTH as f64))
 }
 
 fn in_turn(items: &[u64], index: u64) -> u64 {

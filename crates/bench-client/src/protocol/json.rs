@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use bench_schema::Channel;
+use bench_schema::{Channel, whole};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::protocol::{DecodeError, Delta};
@@ -162,15 +162,9 @@ impl<'de> Deserialize<'de> for Number {
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?.0;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "in the range where f64 holds whole numbers exactly"
-        )]
-        let whole = number
-            .filter(|n| (0.0..9e15).contains(n) && n.fract() < f64::EPSILON)
-            .map(|n| n.round() as u64);
-        Ok(Self(whole))
+        // where f64 holds whole numbers exactly
+        let exact = number.filter(|n| (0.0..9e15).contains(n) && n.fract() < f64::EPSILON);
+        Ok(Self(exact.map(whole)))
     }
 }
 

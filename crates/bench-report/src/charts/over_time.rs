@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::Sample;
-use bench_schema::{CellRecord, RunRecord};
+use bench_schema::{CellRecord, RunRecord, index};
 use charming::component::Axis;
 use charming::element::{AxisLabel, AxisTick, NameLocation};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::load::rates_table;
 use super::machines::{areas, shaded_cells};
 use super::{at_cell, times};
 use crate::figure::{Figure, Plot, category_axis, log_axis, time_axis, value_axis};
-use crate::number::{self, duration, ends, rounded, short};
+use crate::number::{duration, ends, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table};
 use crate::tables;
 use crate::trace::{Flow, LagBin, Row, Stall, Trace, bin, flow};
@@ -213,7 +213,7 @@ impl Parts {
     fn over(low: f64, high: f64, width: f64, labelled: u32) -> Self {
         let step = width * f64::from(labelled);
         let from = (low / step).floor() * step;
-        let count = number::index((high - from) / width) + 1;
+        let count = index((high - from) / width) + 1;
         Self {
             from,
             width,
@@ -223,7 +223,7 @@ impl Parts {
     }
 
     fn index(&self, at: f64) -> usize {
-        number::index((at - self.from) / self.width).min(self.count - 1)
+        index((at - self.from) / self.width).min(self.count - 1)
     }
 
     /// The value so many parts above the lower end.

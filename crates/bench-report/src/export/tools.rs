@@ -7,10 +7,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use bench_metrics::{Histogram, Layout, Sample};
 use bench_schema::{
     ArrivalKind, CellRecord, Goodput, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp,
+    index,
 };
 use serde_json::{Map, Value, json};
-
-use crate::number::index;
 
 /// Whose words a cell is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
-use bench_schema::{CELLS_FILE, CellProgress, CellRecord, Nanos, PlanHash, RunRecord, Stamp};
+use bench_schema::{
+    CELLS_FILE, CellProgress, CellRecord, Nanos, PlanHash, RunRecord, Stamp, whole,
+};
 
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
@@ -230,11 +232,6 @@ impl Run<'_> {
     }
 
     /// The cell that the design has for a stage, the one after so many.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a concurrency is a whole number, and bounded here"
-    )]
     pub(super) fn stage(
         &self,
         search: &SearchAsked,
@@ -255,7 +252,7 @@ impl Run<'_> {
                 load.requests = Some(next.requests);
                 load.duration = next.seconds.map(Nanos::from_secs_f64);
                 let warmup = if search.closed {
-                    let level = level.round().clamp(1.0, f64::from(u32::MAX)) as u32;
+                    let level = u32::try_from(whole(level.round().max(1.0))).unwrap_or(u32::MAX);
                     load.concurrency = vec![Concurrency::from(level)];
                     Amount::Count(warmup)
                 } else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Nanos, PlanHash, Prompt};
+use bench_schema::{Nanos, PlanHash, Prompt, index};
 
 use super::{Plan, PlanIter};
 use crate::WorkloadError;
@@ -181,16 +181,11 @@ fn lengths(mut values: Vec<u64>) -> Option<LengthSummary> {
 }
 
 /// Type 7, as everywhere in this project; `sorted` is not empty.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an index below the length of a slice"
-)]
 fn quantile(sorted: &[u64], q: f64) -> f64 {
     let at = q * (sorted.len().saturating_sub(1)) as f64;
     let low = at.floor();
     let value = |i: usize| sorted.get(i).or(sorted.last()).copied().unwrap_or(0) as f64;
-    let (below, above) = (value(low as usize), value(low as usize + 1));
+    let (below, above) = (value(index(low)), value(index(low) + 1));
     below + (above - below) * (at - low)
 }
 
