@@ -216,8 +216,17 @@ pub(crate) fn series<'a>(
 }
 
 /// The most requests that a closed loop can have had in flight on average before it ran out of them, of those that it was asked to have. Nothing of
-/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part.
+/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part. Of an open loop whose
+/// answers outlast it, so that nothing can be said to be served of it: the most in flight at once, of those that its rate has in flight in the long run.
 pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
+    if cell.load.is_open() {
+        let rates = cell.headline_rates()?;
+        let outlasted =
+            rates.served_requests_per_s.is_none() && cell.counts.completed >= FEWEST_ENDS;
+        let offered = rates.offered_requests_per_s.filter(|_| outlasted)?;
+        let asked = offered * mean(cell, Metric::E2e)? / 1e9;
+        return Some((asked.min(rates.peak_in_flight as f64), asked));
+    }
     let Load::Closed {
         concurrency,
         think_time: None,
@@ -245,6 +254,9 @@ pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
     };
     Some((most.min(whole.peak_in_flight as f64), asked))
 }
+
+/// Answers below which an open loop has no served rate for their small number.
+const FEWEST_ENDS: u64 = 10;
 
 /// A closed loop that reached less than this part of its concurrency is no point of that concurrency.
 pub(crate) const REACHED: f64 = 0.9;

@@ -304,6 +304,26 @@ fn a_closed_loop_that_never_reaches_its_concurrency_is_not_measured_at_it() {
 }
 
 #[test]
+fn an_open_loop_whose_answers_outlast_it_is_not_measured_at_its_rate() {
+    let code = "load_not_reached";
+    // 20 a second for answers of 10 s: 200 in flight in the long run
+    let of = |peak: u64, served: Option<f64>| {
+        judged(&[open(|c| {
+            c.metrics.get_mut(&Metric::E2e).unwrap().mean = 1e10;
+            let windows = [&mut c.windows.steady, &mut c.windows.whole];
+            for rates in windows.into_iter().flatten() {
+                rates.offered_requests_per_s = Some(20.0);
+                (rates.served_requests_per_s, rates.peak_in_flight) = (served, peak);
+            }
+        })])
+    };
+    speaks(&of(60, None), code, TrustVerdict::Doubtful);
+    for silent in [of(195, None), of(60, Some(20.0))] {
+        assert!(silent.reasons.iter().all(|r| r.code != code));
+    }
+}
+
+#[test]
 fn a_client_that_stood_still_makes_the_rate_of_a_closed_loop_too_low() {
     let still = |share: f64, on_purpose: f64| {
         closed(|c| {
@@ -448,7 +468,9 @@ fn fewer_requests_a_second_than_the_plan_has_count_and_the_plan_s_own_rate_does_
     let offer = |sent: f64, planned: f64| {
         open(move |c: &mut CellRecord| {
             c.plan.offered_rate_per_s = Some(sent);
-            c.windows.whole.as_mut().unwrap().offered_requests_per_s = Some(planned);
+            let whole = c.windows.whole.as_mut().unwrap();
+            whole.offered_requests_per_s = Some(planned);
+            whole.served_requests_per_s = Some(sent);
         })
     };
     speaks(

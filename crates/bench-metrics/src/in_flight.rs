@@ -21,6 +21,14 @@ impl InFlight {
         Self { starts, ends }
     }
 
+    /// What it would have been, had each request taken this long.
+    #[must_use]
+    pub(crate) fn had_each_taken(&self, stay: Nanos) -> Self {
+        let starts = self.starts.clone();
+        let ends = starts.iter().map(|start| *start + stay).collect();
+        Self { starts, ends }
+    }
+
     /// Instants at which requests begin or end, ascending, with the number from then on.
     pub fn steps(&self) -> impl Iterator<Item = (Stamp, u64)> + '_ {
         self.steps_from(0, 0)

@@ -1,6 +1,6 @@
 //! The part of a run in which its load was whole, and a test of it for trends.
 
-use bench_schema::{ArrivalKind, Load, Stamp, Stationarity, Window};
+use bench_schema::{ArrivalKind, Load, Nanos, Stamp, Stationarity, Window};
 
 use crate::change::bin_by_time;
 use crate::fit::linear_fit;
@@ -62,7 +62,7 @@ pub struct Steady {
 /// - *Open loop*: there is none, and every request counts.
 ///
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
-/// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %, the likeness
+/// latency, time per token and, in an open loop of one rate, number in flight (what the arrivals made of it taken out) test the full part for trends: a slope that is significant at 99.9 %, the likeness
 /// of neighbours and of requests that were under way together considered, and worth more than 10 % over the window makes it not stationary.
 pub fn find_steady(
     flights: impl DoubleEndedIterator<Item = Flight> + Clone,
@@ -93,7 +93,7 @@ pub fn find_steady(
         ),
         None => (Some(full), how),
     };
-    let (stationary, tested) = match trend(started, in_flight, full, load) {
+    let (stationary, tested) = match trend(&started, in_flight, full, load) {
         Trend::Untested => (None, "too short to test for trends".to_owned()),
         Trend::Absent => (Some(true), "no trend found".to_owned()),
         Trend::Unclear(change) => (
@@ -231,7 +231,7 @@ enum Trend {
 
 /// Tests latency, time per token and, in an open loop, the number in flight.
 fn trend(
-    started: impl Iterator<Item = Flight> + Clone,
+    started: &(impl Iterator<Item = Flight> + Clone),
     in_flight: &InFlight,
     window: Window,
     load: &Load,
@@ -249,7 +249,7 @@ fn trend(
         (
             "time per token",
             binned(
-                started,
+                started.clone(),
                 |f| per_token(f).filter(|_| f.ended <= window.to),
                 window,
             ),
@@ -266,7 +266,7 @@ fn trend(
             } => f64::from(*size),
             _ => 1.0,
         };
-        let level = level(in_flight, window);
+        let level = level_beside_arrivals(started.clone(), in_flight, window);
         series.push(("number in flight", level, 3.0 * group * stay));
     }
     // Requests that are under way at the same time share what they find: bins narrower than a request say the same again.
@@ -295,6 +295,23 @@ fn trend(
         .map(Trend::Found)
         .or_else(|| unclear.map(Trend::Unclear))
         .unwrap_or(Trend::Absent)
+}
+
+/// The mean number in flight in each bin, without what the arrivals made of it: a schedule that by chance hurries or slackens fills a server or
+/// empties it, though each request takes what the first third of them took.
+fn level_beside_arrivals(
+    started: impl Iterator<Item = Flight> + Clone,
+    in_flight: &InFlight,
+    window: Window,
+) -> Vec<(f64, f64)> {
+    let third = started.clone().count() / 3;
+    let stays = started.take(third).map(|f| (f.ended - f.sent).as_f64());
+    let stay = Nanos::from_f64(sum(stays) / float(third.max(1)));
+    let arrived = level(&in_flight.had_each_taken(stay), window);
+    let usual = mean(&arrived.iter().map(|p| p.1).collect::<Vec<_>>()).unwrap_or(0.0);
+    let came = arrived.iter().map(|p| p.1 - usual);
+    let level = level(in_flight, window).into_iter().zip(came);
+    level.map(|((at, n), came)| (at, n - came)).collect()
 }
 
 /// The mean number in flight in each bin.

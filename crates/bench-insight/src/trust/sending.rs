@@ -72,6 +72,19 @@ fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
 /// The part of a closed loop's slots that never had a request.
 pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     let (most, asked) = view::load_reached(scene.cell)?;
+    let missing = 1.0 - most / asked;
+    if scene.cell.load.is_open() {
+        let what = format!(
+            "answers take longer than load was offered: at most {} requests were in flight, and {} would be if it went on",
+            text::number(most),
+            text::number(asked),
+        );
+        return Some(Seen {
+            limits: Some(Limits::Plain(1.0 - view::REACHED, super::NEVER)),
+            next: Some("measure for many times the time of an answer (`--duration`)".to_owned()),
+            ..Seen::new(missing, what)
+        });
+    }
     let what = format!(
         "the load never reached concurrency {}: {} requests in flight on average",
         text::number(asked),
@@ -79,7 +92,7 @@ pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail: "; the cell is excluded from scaling".to_owned(),
-        ..Seen::new(1.0 - most / asked, what)
+        ..Seen::new(missing, what)
     })
 }
 

@@ -139,26 +139,45 @@ fn what_grows_much_is_told_although_chance_may_do_it() {
 }
 
 #[test]
-fn an_open_loop_whose_arrivals_hurry_fills_up() {
-    // Ten a second in the end, four in the beginning, each for a second: level latencies, more and more in flight.
-    let mut now = 0.0;
-    let flights: Vec<Flight> = (0..300)
-        .map(|i| {
-            now += 250.0 - f64::from(i) * 0.5;
-            flight(now, (1_000.0, 20.0, 100))
-        })
-        .collect();
+fn arrivals_that_hurry_by_chance_are_no_trend_and_requests_that_stay_longer_are() {
     let load = Load::Open {
         rate_per_s: Some(6.0),
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     };
-    let found = under(&flights, &load).stationarity;
-    assert_eq!(found.stationary, Some(false), "{}", found.reason);
+    // Ten a second in the end, four in the beginning: level latencies, more and more in flight.
+    let hurrying = |stay: fn(f64) -> f64| {
+        let mut now = 0.0;
+        let flights: Vec<Flight> = (0..300)
+            .map(|i| {
+                now += 250.0 - f64::from(i) * 0.5;
+                flight(now, (stay(now), 20.0, 100))
+            })
+            .collect();
+        let found = under(&flights, &load).stationarity;
+        (found.stationary, found.reason)
+    };
+    let (stationary, reason) = hurrying(|_| 1_000.0);
+    assert_eq!(stationary, Some(true), "{reason}");
+    let (stationary, reason) = hurrying(|now| 1_000.0 + now / 50.0);
+    assert_eq!(stationary, Some(false), "{reason}");
+    assert!(reason.contains("number in flight rises"), "{reason}");
+    // The same at a level rate, filled by a warm-up that stays as long.
+    let filled = |stay: fn(f64) -> f64| {
+        let at = |i: i32| {
+            let at = f64::from(i) * 50.0;
+            flight(at + 1_000.0, (stay(at.max(0.0)), 20.0, 100))
+        };
+        let in_flight = InFlight::of((-20..200).map(at).map(|f| (f.sent, f.ended)));
+        find_steady((0..200).map(at), &in_flight, &load).stationarity
+    };
+    let level = filled(|_| 1_000.0);
+    assert_eq!(level.stationary, Some(true), "{}", level.reason);
+    let longer = filled(|at| 1_000.0 + at / 20.0);
     assert!(
-        found.reason.contains("number in flight rises"),
+        longer.reason.contains("number in flight rises"),
         "{}",
-        found.reason
+        longer.reason
     );
 }
 
