@@ -1,32 +1,16 @@
 //! The same figure of the same cell over many runs.
 
+use bench_insight::trend_figures;
 use bench_metrics::{Estimate, LEVEL};
-use bench_schema::{CellRecord, Interval, Metric, Rates, RunRecord, TrustVerdict};
+use bench_schema::{CellRecord, RunRecord, TrustVerdict};
 use polars::prelude::{DataFrame, SortMultipleOptions};
 
 use crate::FramesError;
 use crate::figures::text;
-use crate::journals::scaled;
 use crate::table::Table;
 
 /// Tags that tell the versions of one thing apart; all others tell different things apart.
 const VERSIONS: [&str; 4] = ["commit", "version", "revision", "build"];
-const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Itl, Metric::E2e];
-const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p95", 0.95)];
-
-type Known = Option<(f64, Option<Interval>)>;
-type Rate = fn(&Rates) -> Known;
-const RATES: [(&str, Rate); 2] = [
-    ("output_tokens_per_s", |rates| {
-        Some((
-            rates.output_tokens_per_s?,
-            rates.output_tokens_per_s_interval,
-        ))
-    }),
-    ("requests_per_s", |rates| {
-        Some((rates.requests_per_s, rates.requests_per_s_interval))
-    }),
-];
 
 /// A figure of a cell of a run.
 struct Row<'a> {
@@ -35,8 +19,7 @@ struct Row<'a> {
     runs: &'a str,
     cell: &'a CellRecord,
     figure: String,
-    value: f64,
-    interval: Option<Interval>,
+    seen: Estimate,
 }
 
 /// The figures of a run that have a history: a row for each of each cell; none of a run that is incomplete or not trusted.
@@ -66,55 +49,25 @@ pub fn history(run: &RunRecord) -> Result<DataFrame, FramesError> {
             Some(format!("{} · {}", row.cell.label, row.cell.plan.dataset))
         })
         .text("figure", |row| Some(row.figure.clone()))
-        .number("value", |row| Some(row.value))
-        .number("low", |row| Some(row.interval?.low))
-        .number("high", |row| Some(row.interval?.high))
-        .number("confidence", |row| Some(row.interval?.confidence));
+        .number("value", |row| Some(row.seen.value))
+        .number("low", |row| row.seen.low)
+        .number("high", |row| row.seen.high)
+        .number("confidence", |row| row.seen.low.map(|_| row.seen.level));
     if run.trust.verdict == TrustVerdict::Trusted && run.complete {
         for cell in &run.cells {
-            for (figure, known) in figures(cell) {
-                // levels are geometric means
-                let Some((value, interval)) = known.filter(|(value, _)| *value > 0.0) else {
-                    continue;
-                };
+            for (figure, seen) in trend_figures(cell) {
                 table.push(&Row {
                     run,
                     at,
                     runs: &runs,
                     cell,
                     figure,
-                    value,
-                    interval,
+                    seen,
                 });
             }
         }
     }
     table.frame()
-}
-
-fn figures(cell: &CellRecord) -> impl Iterator<Item = (String, Known)> {
-    let rates = cell.headline_rates();
-    let rates = RATES
-        .iter()
-        .map(move |(name, of)| ((*name).to_owned(), rates.and_then(of)));
-    let times = METRICS.iter().flat_map(move |metric| {
-        QUANTILES.iter().map(move |(name, q)| {
-            let entry = cell
-                .headline(*metric)
-                .and_then(|all| all.quantile_entry(*q));
-            let scaled = |value: f64| scaled(*metric, value);
-            let known = entry.map(|entry| {
-                let interval = entry.interval.map(|interval| Interval {
-                    low: scaled(interval.low),
-                    high: scaled(interval.high),
-                    ..interval
-                });
-                (scaled(entry.value), interval)
-            });
-            (format!("{}.{name}", metric.key()), known)
-        })
-    });
-    rates.chain(times)
 }
 
 /// A figure over runs.

@@ -17,9 +17,9 @@ use crate::samples::CellSamples;
 use crate::text;
 
 pub use bench_metrics::Verdict as ComparisonVerdict;
-pub(crate) use figures::geometric_mean;
+pub(crate) use figures::{Quantity, geometric_mean};
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
-pub use trend::{LevelChange, Trend};
+pub use trend::{LevelChange, Trend, trend_figures};
 
 /// A comparison of two runs or groups, ready to be shown or stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -438,7 +438,7 @@ fn without_interval(rows: &[ComparisonRow]) -> Option<String> {
 
 /// A row in the making.
 struct Draft<'a> {
-    quantity: figures::Quantity,
+    quantity: Quantity,
     cell: &'a CellRecord,
     tested: Tested,
     population: figures::Population,

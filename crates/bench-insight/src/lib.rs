@@ -33,7 +33,7 @@ pub use analysis::{analyse_run, best_cell, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
-    LevelChange, RegressionRule, RunComparison, Trend, compare, gate,
+    LevelChange, RegressionRule, RunComparison, Trend, compare, gate, trend_figures,
 };
 pub use conclude::{
     Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,

@@ -11,7 +11,7 @@ use bench_schema::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{ComparisonVerdict, geometric_mean};
+use crate::compare::{ComparisonVerdict, Quantity, geometric_mean};
 use crate::view;
 
 /// One setting of the server as it was measured.
@@ -233,10 +233,10 @@ impl Figure {
 
     /// The figure of a run, with the cell that it is of where it is of one.
     fn in_run(self, run: &RunRecord) -> Option<(Estimate, Option<&CellRecord>)> {
-        let best = |of: fn(&CellRecord) -> Option<Estimate>| {
-            let told = run.cells.iter().filter_map(|cell| Some((of(cell)?, cell)));
-            let best = told.max_by(|a, b| a.0.value.total_cmp(&b.0.value))?;
-            Some((best.0, Some(best.1)))
+        let best = |quantity: Quantity| {
+            let told = run.cells.iter();
+            let told = told.filter_map(|cell| Some((quantity.headline(cell)?, Some(cell))));
+            told.max_by(|a, b| a.0.value.total_cmp(&b.0.value))
         };
         match self {
             Self::CapacityRate | Self::CapacityInFlight => {
@@ -246,21 +246,11 @@ impl Figure {
                 let told = bounds.map(|(low, high)| Estimate::bounded(value, low, high, LEVEL));
                 Some((told.unwrap_or(Estimate::unbounded(value, LEVEL)), None))
             }
-            Self::OutputTokensPerS => best(|cell| {
-                let rates = cell.headline_rates()?;
-                let value = view::tokens_per_s(cell)?;
-                Some(view::estimate(value, rates.output_tokens_per_s_interval))
-            }),
-            Self::RequestsPerS => best(|cell| {
-                let rates = cell.headline_rates()?;
-                let value = view::requests_per_s(cell)?;
-                Some(view::estimate(value, rates.requests_per_s_interval))
-            }),
+            Self::OutputTokensPerS => best(Quantity::OutputTokensPerS),
+            Self::RequestsPerS => best(Quantity::RequestsPerS),
             Self::E2e => {
-                if let [cell] = run.cells.as_slice() {
-                    let entry = cell.headline(Metric::E2e)?.quantile_entry(0.5)?;
-                    let value = view::positive(entry.value)?;
-                    return Some((view::estimate(value, entry.interval), Some(cell)));
+                if run.cells.len() == 1 {
+                    return best(Quantity::Quantile(Metric::E2e, 0.5));
                 }
                 let medians = run.cells.iter();
                 let medians = medians.map(|cell| view::quantile(cell, Metric::E2e, 0.5));

@@ -15,7 +15,7 @@ use crate::view;
 
 /// Something that both sides have.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Quantity {
+pub(crate) enum Quantity {
     RequestsPerS,
     OutputTokensPerS,
     SuccessRate,
@@ -25,17 +25,6 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
-    /// A rate, or a quantile of a metric, by its name in gates.
-    pub(super) fn named(key: &str) -> Option<Self> {
-        let rate = [Self::RequestsPerS, Self::OutputTokensPerS];
-        if let Some(rate) = rate.into_iter().find(|rate| rate.key() == key) {
-            return Some(rate);
-        }
-        let (metric, percent) = key.split_once(".p")?;
-        let q = percent.parse::<f64>().ok()? / 100.0;
-        Some(Self::Quantile(metric.parse().ok()?, q))
-    }
-
     /// As in gates: `e2e.p95`.
     pub(super) fn key(&self) -> String {
         match self {
@@ -76,6 +65,11 @@ impl Quantity {
             Self::Paired(metric) | Self::Quantile(metric, _) => metric.direction(),
             _ => Direction::Higher,
         }
+    }
+
+    /// The quantity with its interval in one cell; rates over the steady part where it has one.
+    pub(crate) fn headline(&self, cell: &CellRecord) -> Option<Estimate> {
+        self.of(cell, cell.windows.steady.is_some())
     }
 
     /// The quantity with its interval in one cell; rates over the steady part only where every run has one.

@@ -1,7 +1,7 @@
 //! The same quantity of the same cell over many runs: when did its level change?
 
 use bench_metrics::{Estimate, Sample, weighted_change_points, z_critical};
-use bench_schema::{Direction, Unit};
+use bench_schema::{CellRecord, Direction, Metric, Unit};
 
 use super::figures::Quantity;
 
@@ -11,6 +11,36 @@ const SHORTEST: usize = 3;
 const FEWEST: usize = 8;
 /// What a change has to bear out (docs/reports.md has what it comes to).
 const STRICTNESS: f64 = 4.0;
+
+/// What has trends.
+const FIGURES: [Quantity; 8] = [
+    Quantity::OutputTokensPerS,
+    Quantity::RequestsPerS,
+    Quantity::Quantile(Metric::Ttft, 0.5),
+    Quantity::Quantile(Metric::Ttft, 0.95),
+    Quantity::Quantile(Metric::Itl, 0.5),
+    Quantity::Quantile(Metric::Itl, 0.95),
+    Quantity::Quantile(Metric::E2e, 0.5),
+    Quantity::Quantile(Metric::E2e, 0.95),
+];
+
+/// The figures of a cell that have trends, each under its name in gates (`e2e.p95`), with its interval where it has one; in milliseconds where it is a time.
+pub fn trend_figures(cell: &CellRecord) -> impl Iterator<Item = (String, Estimate)> {
+    FIGURES.iter().filter_map(move |quantity| {
+        let seen = quantity.headline(cell)?;
+        let shown = |value: f64| match quantity.unit() {
+            Unit::Ns => value / 1e6,
+            _ => value,
+        };
+        let seen = Estimate {
+            value: shown(seen.value),
+            low: seen.low.map(shown),
+            high: seen.high.map(shown),
+            ..seen
+        };
+        Some((quantity.key(), seen))
+    })
+}
 
 /// A quantity over runs, in the order in which these began.
 #[derive(Clone, Debug)]
@@ -30,8 +60,8 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Of a figure by its name in gates (`e2e.p95`), with its runs in the order in which they began, values in milliseconds where they are times: as
-    /// `bench-frames` has it. `None` of fewer than three runs, or of a figure that is not known.
+    /// Of a figure of [`trend_figures`] by its name, with its runs in the order in which they began. `None` of fewer than three runs, or of a figure that
+    /// is not known.
     ///
     /// Levels are geometric means: the noise of times and rates is in proportion to them. A run weighs by its own interval and by how much runs differ
     /// beyond their intervals.
@@ -40,7 +70,10 @@ impl Trend {
         figure: &str,
         points: Vec<(String, Estimate)>,
     ) -> Option<Self> {
-        let quantity = Quantity::named(figure).filter(|_| points.len() >= SHORTEST)?;
+        let quantity = FIGURES.iter().find(|known| known.key() == figure)?;
+        if points.len() < SHORTEST {
+            return None;
+        }
         Some(Self {
             runs,
             cell,
