@@ -68,6 +68,8 @@ struct Line<'a> {
     verdict: SloVerdict,
     /// The objective that asks for the same: one question has one answer.
     objective: Option<&'a SloOutcome>,
+    /// Values that would decide a quantile.
+    needed: Option<f64>,
 }
 
 impl Target {
@@ -317,6 +319,7 @@ impl Target {
             measured: measured.map(bounded),
             verdict,
             objective,
+            needed: of.and_then(|of| self.quantity.values_to_decide(of, self.limit)),
         }
     }
 
@@ -397,14 +400,14 @@ impl Target {
         }
         let Some(interval) = measured.interval() else {
             return match measured.known {
-                Known::Estimate {
-                    n,
-                    needed: Some(needed),
-                    ..
-                } if n < needed => {
+                Known::Estimate { n, .. }
+                    if line.needed.is_some_and(|needed| needed > n as f64) =>
+                {
+                    let needed = line.needed.map_or(0.0, f64::ceil);
                     format!(
-                        "{n} values in {} are too few for an interval; {needed} are needed",
-                        line.cell
+                        "{n} values in {} are too few to decide; about {} are needed",
+                        line.cell,
+                        text::grouped(needed)
                     )
                 }
                 _ => format!(
@@ -418,7 +421,12 @@ impl Target {
             line.cell,
             text::span(interval.low, interval.high, |x| self.shown(x)),
         );
-        let Some(factor) = times_as_much(measured.value, &interval, self.limit) else {
+        let by_share = match measured.known {
+            Known::Estimate { n, .. } => line.needed.map(|needed| (needed / n as f64).max(1.0)),
+            _ => None,
+        };
+        let by_arm = || times_as_much(measured.value, &interval, self.limit);
+        let Some(factor) = by_share.or_else(by_arm) else {
             return format!(
                 "{straddles}; the value lies on the limit, so more requests will not decide"
             );

@@ -68,7 +68,10 @@ pub use histogram::{Histogram, Layout, Recorder};
 pub use in_flight::InFlight;
 pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
-pub use objective::{share_interval, share_within, verdict, verdict_of_distribution};
+pub use objective::{
+    share_interval, share_within, values_of_distribution_to_decide, values_to_decide, verdict,
+    verdict_of_distribution,
+};
 pub use packed::{IntReader, PackedInts, presence};
 pub use precision::{Figure, Precision, Progress, parse_quantile};
 pub use quantile::{QuantileEstimate, quantile_in_time};

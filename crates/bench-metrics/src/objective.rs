@@ -10,6 +10,7 @@ use crate::estimate::LEVEL;
 use crate::estimate::wilson_share;
 use crate::num::is_zero;
 use crate::quantile::{Dependence, below, tail_effect};
+use crate::tables::z_critical;
 
 /// What the interval of the share within a limit says of the quantile `q`.
 pub fn verdict(share_within: &Interval, q: f64) -> SloVerdict {
@@ -22,45 +23,97 @@ pub fn verdict(share_within: &Interval, q: f64) -> SloVerdict {
     }
 }
 
+/// How many independent values it takes to tell whether their quantile `q` is within a limit, if this share of them is within it: as many as it takes
+/// for an end of the share's interval (Wilson) to be `q`. 73 that are all within show a p95, 381 a p99. `None` where the share is `q`, so that no
+/// number will do.
+///
+/// ```
+/// let p95 = bench_metrics::values_to_decide(1.0, 0.95);
+/// assert_eq!(p95.map(f64::ceil), Some(73.0));
+/// ```
+pub fn values_to_decide(share: f64, q: f64) -> Option<f64> {
+    // The interval holds what the score test does not refute, so its end is where the share is as many standard errors off.
+    let values = z_critical(LEVEL).powi(2) * q * (1.0 - q) / (share - q).powi(2);
+    values.is_finite().then_some(values)
+}
+
 /// The verdict where only a distribution is known: what its quantiles and extremes tell of the share within, for as many independent values
 /// as it is worth: as a tail is, or all where no value is beyond halfway from the median to the limit. `None` where that is unknown.
 pub fn verdict_of_distribution(d: &Distribution, q: f64, limit: f64) -> Option<SloVerdict> {
-    let failed = d.with_failures.as_ref().map_or(0, |view| view.failed);
-    let all = (d.n + failed) as f64;
-    let far = d.p50().is_some_and(|p50| {
-        let halfway = f64::midpoint(p50, limit);
-        if limit > p50 {
-            d.max <= halfway && failed == 0
-        } else {
-            d.min >= halfway
-        }
-    });
-    let effect = d.n as f64 / d.effective_n?;
-    let worth = all / if far { 1.0 } else { tail_effect(effect) };
-    let told: Vec<(f64, f64)> = match &d.with_failures {
-        Some(view) => {
-            let value = |x: Option<f64>| x.unwrap_or(f64::INFINITY);
-            view.quantiles
-                .iter()
-                .map(|(q, x)| (*q, value(*x)))
-                .collect()
-        }
-        None => d.quantiles.iter().map(|e| (e.q, e.value)).collect(),
-    };
-    let ends = [(0.0, d.min), (d.n as f64 / all, d.max)];
-    let known = || told.iter().chain(&ends);
-    let within = known().filter(|(_, x)| *x <= limit).map(|(q, _)| *q);
-    let beyond = known().filter(|(_, x)| *x > limit).map(|(q, _)| *q);
-    let (least, most) = (within.fold(0.0, f64::max), beyond.fold(1.0, f64::min));
+    let told = Told::of(d, limit)?;
     // However alike they are, lost requests were lost.
-    let lost = wilson_share(failed as f64 / all, all, LEVEL)?.low?;
-    let high = wilson_share(most, worth, LEVEL)?.high?.min(1.0 - lost);
+    let lost = wilson_share(told.failed / told.all, told.all, LEVEL)?.low?;
+    let ((least, _), (most, _)) = (told.within, told.beyond);
+    let high = wilson_share(most, told.worth, LEVEL)?.high?.min(1.0 - lost);
     let shown = Interval {
-        low: wilson_share(least, worth, LEVEL)?.low?.min(high),
+        low: wilson_share(least, told.worth, LEVEL)?.low?.min(high),
         high,
         confidence: LEVEL,
     };
     Some(verdict(&shown, q))
+}
+
+/// How many values like those of a distribution decide the same, failures among them: [`values_to_decide`] for the share within, on a line between the
+/// quantiles that are known, and for what its values are worth. `None` where no number will do, or nobody knows.
+pub fn values_of_distribution_to_decide(d: &Distribution, q: f64, limit: f64) -> Option<f64> {
+    let told = Told::of(d, limit)?;
+    let ((least, low), (most, high)) = (told.within, told.beyond);
+    let part = (limit - low) / (high - low);
+    let share = if part.is_finite() {
+        least + part.clamp(0.0, 1.0) * (most - least)
+    } else {
+        least
+    };
+    Some(values_to_decide(share, q)? * told.all / told.worth)
+}
+
+/// What a distribution tells of the share of its values within a limit.
+struct Told {
+    /// The highest share that is known to be within, and the lowest that is not, each with the value there; +∞ beyond all.
+    within: (f64, f64),
+    beyond: (f64, f64),
+    all: f64,
+    failed: f64,
+    /// Independent values.
+    worth: f64,
+}
+
+impl Told {
+    fn of(d: &Distribution, limit: f64) -> Option<Self> {
+        let failed = d.with_failures.as_ref().map_or(0, |view| view.failed);
+        let all = (d.n + failed) as f64;
+        let far = d.p50().is_some_and(|p50| {
+            let halfway = f64::midpoint(p50, limit);
+            if limit > p50 {
+                d.max <= halfway && failed == 0
+            } else {
+                d.min >= halfway
+            }
+        });
+        let effect = d.n as f64 / d.effective_n?;
+        let told: Vec<(f64, f64)> = match &d.with_failures {
+            Some(view) => {
+                let value = |x: Option<f64>| x.unwrap_or(f64::INFINITY);
+                view.quantiles
+                    .iter()
+                    .map(|(q, x)| (*q, value(*x)))
+                    .collect()
+            }
+            None => d.quantiles.iter().map(|e| (e.q, e.value)).collect(),
+        };
+        let ends = [(0.0, d.min), (d.n as f64 / all, d.max)];
+        let known = || told.iter().chain(&ends).copied();
+        let within = known().filter(|(_, x)| *x <= limit);
+        let beyond = known().filter(|(_, x)| *x > limit);
+        let share = |a: &(f64, f64), b: &(f64, f64)| a.0.total_cmp(&b.0);
+        Some(Self {
+            within: within.max_by(share).unwrap_or((0.0, d.min)),
+            beyond: beyond.min_by(share).unwrap_or((1.0, f64::INFINITY)),
+            all,
+            failed: failed as f64,
+            worth: all / if far { 1.0 } else { tail_effect(effect) },
+        })
+    }
 }
 
 /// The share of values in time order that are within `limit`; +∞ is a value that never came, and counts. `q` is the quantile of interest:

@@ -212,24 +212,29 @@ fn told(answer: Answer, outcomes: &[&(&str, &SloOutcome)]) -> Option<Finding> {
     Some(found)
 }
 
-/// How many times the requests would decide an objective that nobody can tell, if the share that is within stays what it is. Wilson's interval is the
-/// score test turned around: its bound tells how many requests it takes for what is asked to be one. At least 2; `None` where nothing would.
+/// How many times the requests would decide an objective that nobody can tell, if the share that is within stays what it is, a tenth rounded up;
+/// `None` where no number would.
 pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
     let asked = outcome.slo.q;
     // of single gaps, where the objective is about those
-    let (share, interval) = match &outcome.within {
-        Some(within) => (within.value, bench_metrics::share_interval(within)),
-        None => (outcome.attainment, outcome.attainment_interval),
+    let (share, worth) = match &outcome.within {
+        Some(within) => (within.value, within.effective),
+        None => (outcome.attainment, worth(outcome)?),
     };
-    let bound = if share > asked {
+    let times = bench_metrics::values_to_decide(share, asked)? / worth;
+    let is_open = outcome.verdict == SloVerdict::CannotTell && times.is_finite();
+    is_open.then(|| ((times * 10.0).ceil() / 10.0).max(1.1))
+}
+
+/// How many independent values an attainment is worth, by its interval: that tells the share that so many refute.
+fn worth(outcome: &SloOutcome) -> Option<f64> {
+    let (share, interval) = (outcome.attainment, outcome.attainment_interval);
+    let bound = if share > outcome.slo.q {
         interval.low
     } else {
         interval.high
     };
-    let requests = |at: f64| at * (1.0 - at) / (share - at).powi(2);
-    let times = requests(asked) / requests(bound);
-    let is_open = outcome.verdict == SloVerdict::CannotTell && times.is_finite();
-    is_open.then(|| times.ceil().max(2.0))
+    bench_metrics::values_to_decide(share, bound)
 }
 
 /// What the data cannot decide, between which ends it lies, and how many times as many requests would decide.

@@ -133,6 +133,15 @@ impl Quantity {
         bench_metrics::verdict_of_distribution(subject.distribution(metric)?, q, limit)
     }
 
+    /// How many values would decide a quantile that nobody can tell.
+    pub(super) fn values_to_decide(self, subject: &Subject<'_>, limit: f64) -> Option<f64> {
+        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
+            return None;
+        };
+        let of = subject.distribution(metric)?;
+        bench_metrics::values_of_distribution_to_decide(of, q, limit)
+    }
+
     /// Of a quantile: the objective that asks for the same within the same limit, which was judged by single requests.
     pub(super) fn objective<'a>(self, subject: &Subject<'a>, limit: f64) -> Option<&'a SloOutcome> {
         let Self::Metric(metric, Statistic::Quantile(q)) = self else {
@@ -195,11 +204,7 @@ pub(super) enum Known {
     /// A fact of this run, not an estimate: a count, an extreme.
     Exactly,
     /// An estimate from so many values, with its interval where there is one; a quantile without one needs so many values.
-    Estimate {
-        interval: Option<Interval>,
-        n: u64,
-        needed: Option<u64>,
-    },
+    Estimate { interval: Option<Interval>, n: u64 },
     /// An estimate over so many seconds.
     OverTime {
         interval: Option<Interval>,
@@ -264,7 +269,6 @@ impl Statistic {
                 known: Known::Estimate {
                     interval: d.mean_interval,
                     n: d.n,
-                    needed: None,
                 },
             }),
             Self::Min => Some(Measured::exact(d.min)),
@@ -297,11 +301,7 @@ fn quantile(d: &Distribution, q: f64) -> Option<Measured> {
     });
     Some(Measured {
         value,
-        known: Known::Estimate {
-            interval,
-            n: d.n,
-            needed: u64::try_from(bench_metrics::values_needed(q)).ok(),
-        },
+        known: Known::Estimate { interval, n: d.n },
     })
 }
 
@@ -416,7 +416,6 @@ fn figure(subject: &Subject<'_>, name: &str) -> Option<Measured> {
             known: Known::Estimate {
                 interval: Some(g.attainment_interval),
                 n: subject.counts().planned,
-                needed: None,
             },
         }),
         "success_rate" => {

@@ -440,7 +440,7 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
     let few = completed > 0 && usize::try_from(completed).is_ok_and(|n| n < needed);
     if let Some((what, q, n, needed)) = named {
         let message = format!(
-            "p{} of {what} rests on {}; {needed} are needed",
+            "p{} of {what} rests on {}; {needed} are needed for ten to lie beyond it",
             text::level(q * 100.0),
             bench_schema::counted(n, "value"),
         );

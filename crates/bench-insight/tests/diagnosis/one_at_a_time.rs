@@ -3,8 +3,8 @@
 use bench_insight::{CellSamples, analyse_run, findings};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{
-    Cause, Exchange, Fact, Factor, Finding, Known, Outcome, RequestRecord, RunRecord, TokenSource,
-    Usage,
+    Cause, Exchange, Fact, Factor, Finding, Known, Outcome, RequestRecord, RunRecord, SloVerdict,
+    TokenSource, Usage,
 };
 
 use super::sim::{Ms, bare, events_at, stamp, template};
@@ -278,4 +278,22 @@ fn cells_whose_first_requests_are_slow_each_time_do_not_drift() {
     };
     let all = said(&[16, 48], 8, serves);
     assert!(!causes(&all).contains(&Cause::Drift), "{:?}", causes(&all));
+}
+
+#[test]
+fn a_target_says_how_many_values_decide_and_so_many_do() {
+    let outcome = |repeats: usize| {
+        let (run, _) = grid(&[16], repeats, calm);
+        let asked = ["short-x-16:ttft.p95<=25ms"];
+        bench_insight::targets(&asked, &run).unwrap().remove(0)
+    };
+    let few = outcome(26);
+    assert_eq!(few.verdict, Some(SloVerdict::CannotTell));
+    let note = few.note.unwrap();
+    assert_eq!(
+        note,
+        "26 values in short-x-16 are too few to decide; about 73 are needed"
+    );
+    assert_eq!(outcome(72).verdict, Some(SloVerdict::CannotTell));
+    assert_eq!(outcome(73).verdict, Some(SloVerdict::Pass));
 }

@@ -39,3 +39,48 @@ fn a_share_at_the_limit_of_its_interval_passes_and_below_it_does_not() {
     assert_eq!(verdict(&within(0.9, 0.95), 0.95), SloVerdict::CannotTell);
     assert_eq!(verdict(&within(0.9, 0.949), 0.95), SloVerdict::Fail);
 }
+
+#[test]
+fn as_many_values_as_are_said_to_decide_do_and_one_less_does_not() {
+    for (share, q, pass) in [
+        (1.0, 0.95, 73.0),
+        (1.0, 0.99, 381.0),
+        (1.0, 0.5, 4.0),
+        (0.98, 0.95, 203.0),
+        (0.9, 0.95, 73.0),
+    ] {
+        let needed = values_to_decide(share, q).unwrap().ceil();
+        assert_eq!(needed.to_bits(), f64::to_bits(pass), "{needed} of {share}");
+        let told = |n: f64| {
+            let effective = n;
+            verdict(
+                &share_interval(&Share {
+                    value: share,
+                    effective,
+                }),
+                q,
+            )
+        };
+        assert_ne!(told(needed), SloVerdict::CannotTell);
+        assert_eq!(told(needed - 1.0), SloVerdict::CannotTell);
+    }
+    assert_eq!(values_to_decide(0.95, 0.95), None);
+}
+
+#[test]
+fn a_distribution_tells_how_many_values_decide() {
+    let values: Vec<f64> = (0..26)
+        .map(|i| 100.0 + f64::from(i * 1547 % 4001) / 40.0)
+        .collect();
+    let d = distribution(&values);
+    // all are within, and none is beyond halfway: they do not depend on each other there
+    let needed = values_of_distribution_to_decide(&d, 0.95, 400.0).unwrap();
+    assert_eq!(needed.ceil().to_bits(), 73_f64.to_bits(), "{needed}");
+    // the median of the values lies on the limit
+    let middle = d.quantile(0.5).unwrap();
+    assert_eq!(values_of_distribution_to_decide(&d, 0.5, middle), None);
+    // between p50 and p90: a share of 0.7, of which 94 to 97 values show that it is no 0.8, and more where they depend on each other
+    let at = f64::midpoint(middle, d.quantile(0.9).unwrap());
+    let needed = values_of_distribution_to_decide(&d, 0.8, at).unwrap();
+    assert!(needed >= 61.0, "{needed}");
+}
