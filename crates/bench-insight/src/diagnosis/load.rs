@@ -4,7 +4,7 @@ use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
 };
 
-use super::look::{Look, Seen, mean, median, quantile};
+use super::look::{Line, Look, Seen, mean, median, quantile};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::samples::Lost;
@@ -101,7 +101,9 @@ pub(super) fn decode_slows(
     quiet: Option<&Quiet>,
     all: &[Look<'_>],
 ) -> Option<Finding> {
-    let quiet_gap = quiet?.tpot?;
+    let quiet_gap = quiet
+        .filter(|quiet| !quiet.own || follows_load(look))?
+        .tpot?;
     let now = of_tokens(look)?;
     let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e()))) {
         (Some(ttft), Some(e2e)) => 1.0 - ttft / e2e,
@@ -134,6 +136,36 @@ pub(super) fn decode_slows(
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerConcurrency)
         .done()
+}
+
+/// Whether the number in flight while an answer streams explains most of its time per token, and that grows less than the number: then arrivals by chance make
+/// both. Where a server is slow at times more are in flight because of that, by as much as it is slower, and by chance.
+pub(super) fn follows_load(look: &Look<'_>) -> bool {
+    const EXPLAINED: f64 = 0.8;
+    /// What grows as much as the number makes it grow.
+    const LESS: f64 = 0.8;
+    const INSTANTS: u32 = 8;
+    const LEVELS: f64 = 10.0;
+    let under_way = look.under_way();
+    let point = |s: &Seen<'_>| {
+        let (tpot, first) = (s.request.tpot()?, s.first?);
+        let at = |i| first + (s.end - first) * (f64::from(i) + 0.5) / f64::from(INSTANTS);
+        let beside = mean((0..INSTANTS).map(|i| under_way.at(at(i)).max(1) as f64))?;
+        Some((beside, tpot))
+    };
+    let mut points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
+    let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.0.ln(), p.1.ln())).collect();
+    let growth = Line::of(&logs).slope;
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let squares = |of: &[(f64, f64)]| {
+        let level = mean(of.iter().map(|p| p.1)).unwrap_or(0.0);
+        of.iter().map(|p| (p.1 - level).powi(2)).sum::<f64>()
+    };
+    let most = points.last().map_or(0.0, |p| p.0);
+    let level = |p: &(f64, f64)| (p.0 / most * LEVELS).floor();
+    let parts = points.chunk_by(|a, b| level(a) >= level(b));
+    let left: f64 = parts.map(squares).sum();
+    growth > 0.0 && growth <= LESS && left <= (1.0 - EXPLAINED) * squares(&points)
 }
 
 /// Throughput over that of the lowest level, where no lower level serves as much: slower tokens are what more of them cost then.

@@ -133,23 +133,26 @@ impl<'a> Look<'a> {
         look
     }
 
+    fn spans(&self) -> impl Iterator<Item = (f64, f64)> {
+        let seen = self.seen.iter().map(|seen| (seen.from, seen.end));
+        seen.chain(self.held())
+    }
+
+    /// Requests under way, counting those that were lost.
+    pub(super) fn under_way(&self) -> UnderWay {
+        UnderWay::of(self.spans())
+    }
+
     /// Requests under way at evenly spaced instants from the first start to the last.
     pub(super) fn in_flight_over_time(&self, instants: u32) -> Vec<f64> {
-        let spans = || {
-            self.seen
-                .iter()
-                .map(|seen| (seen.from, seen.end))
-                .chain(self.held())
-        };
-        let last = spans().map(|(from, _)| from).fold(0.0, f64::max);
-        let under_way = UnderWay::of(spans());
+        let last = self.spans().map(|(from, _)| from).fold(0.0, f64::max);
+        let under_way = self.under_way();
         let at = |i: u32| last * f64::from(i) / f64::from(instants);
         (1..instants).map(|i| under_way.at(at(i)) as f64).collect()
     }
 
     fn count_in_flight(&mut self, keep_every: u64) {
-        let spans = self.seen.iter().map(|seen| (seen.from, seen.end));
-        let under_way = UnderWay::of(spans.chain(self.held()));
+        let under_way = self.under_way();
         for seen in &mut self.seen {
             seen.in_flight = under_way.at(seen.from).max(1) as f64 * keep_every as f64;
         }

@@ -18,14 +18,18 @@ const FEWEST: usize = 40;
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
-    if let Some(cold) = slow_start(&points).filter(|cold| !are_bursts(look, &[(0.0, cold.last)])) {
+    // A period may begin slowly.
+    if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
+        return rhythm.finding(look);
+    }
+    if let Some(cold) = slow_start(look, &points) {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
         return None;
     }
-    if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
-        return rhythm.finding(look);
+    if look.is_open() && !look.load_moves() && super::load::follows_load(look) {
+        return None;
     }
     let found = look.levels();
     if found.is_empty() {
@@ -44,7 +48,13 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     if last.mean < first.mean && drains && found.len() == 2 {
         return None;
     }
-    let cold = first.mean > 1.25 * calm && first.n * 2 < total;
+    let is_back = |level: &Level| level.mean > f64::midpoint(best, first.mean);
+    let later = || points.iter().filter(|p| p.0 >= first.to);
+    let as_slow = later().filter(|p| p.1 >= first.mean).count();
+    let cold = first.mean > 1.25 * calm
+        && !rest.iter().any(is_back)
+        && as_slow * 5 <= later().count()
+        && is_start(look, &points, first.to, first.mean);
     // A queue that comes and goes, as after a burst, is no change of the server.
     let of_load = are_bursts(look, &[(slowest.from, slowest.to)]);
     if of_load || !cold && !of_the_server(look) {
@@ -196,15 +206,42 @@ fn of_the_server(look: &Look<'_>) -> bool {
 /// The first requests, where all of them are slower than nearly all others.
 struct SlowStart {
     n: usize,
-    /// When the last of them was sent, and the first that is quick.
-    last: f64,
+    /// When the first was sent that is quick.
     to: f64,
     before: f64,
     after: f64,
     cost: f64,
 }
 
-fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
+/// Whether what was slow up to some moment is a start: soon over, and not the beginning of times that keep falling, nor of a queue.
+fn is_start(look: &Look<'_>, points: &[(f64, f64)], until: f64, level: f64) -> bool {
+    /// Of a straight fall a third lies between the middles of two quarters; of one that has ended in the first half, next to nothing.
+    const FALLS_ON: f64 = 0.2;
+    let drain = draining(look);
+    let within = points.partition_point(|p| p.0 < drain);
+    let full = points.get(..within).filter(|full| !full.is_empty());
+    let full = full.unwrap_or(points);
+    let (Some(from), Some(to)) = (full.first().map(|p| p.0), full.last().map(|p| p.0)) else {
+        return false;
+    };
+    let quarter = |n: f64| {
+        let edge = |n: f64| from + n * (to - from) / 4.0;
+        let own = full
+            .iter()
+            .filter(|p| (edge(n)..=edge(n + 1.0)).contains(&p.0));
+        median(own.map(|p| p.1).collect())
+    };
+    let quarters = quarter(1.0).zip(quarter(2.0)).zip(quarter(3.0));
+    let falls_on = quarters.is_some_and(|((second, third), last)| {
+        let much = FALLS_ON * (level - last);
+        second - third >= much && third - last >= much
+    });
+    until - from <= EARLY * (to - from)
+        && !falls_on
+        && !(look.is_open() && super::load::piles_up(look))
+}
+
+fn slow_start(look: &Look<'_>, points: &[(f64, f64)]) -> Option<SlowStart> {
     if points.len() < 20 {
         return None;
     }
@@ -224,11 +261,14 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
         return None;
     }
     let before = median(early.clone())?;
+    let until = points.get(n - 1)?.0;
+    if are_bursts(look, &[(0.0, until)]) || !is_start(look, points, until, before) {
+        return None;
+    }
     let lost: f64 = early.iter().map(|slow| slow - usual).sum();
     let all: f64 = points.iter().map(|p| p.1).sum();
     Some(SlowStart {
         n,
-        last: points.get(n - 1)?.0,
         to: points.get(n)?.0,
         before,
         after: usual,
@@ -431,7 +471,7 @@ fn several(n: usize) -> Option<f64> {
 /// All requests wait for a token, and none comes: a server that stands still while few answers stream.
 pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
-    let starts_slowly = || slow_start(&look.slowness()).is_some();
+    let starts_slowly = || slow_start(look, &look.slowness()).is_some();
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
     let found = silences(requests, look.epoch, prompts, own, starts_slowly);

@@ -16,6 +16,8 @@ pub(super) struct Quiet {
     pub(super) ttft: Option<f64>,
     /// Time per token.
     pub(super) tpot: Option<f64>,
+    /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
+    pub(super) own: bool,
 }
 
 impl Quiet {
@@ -57,6 +59,7 @@ impl Quiet {
         Self {
             ttft: ttft_of(base, look),
             tpot: base.tpot().or_else(|| gap(base.cell)),
+            own: false,
         }
     }
 
@@ -88,6 +91,7 @@ impl Quiet {
         Some(Self {
             ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
             tpot: median(quiet.iter().filter_map(|s| s.request.tpot()).collect()),
+            own: true,
         })
     }
 }

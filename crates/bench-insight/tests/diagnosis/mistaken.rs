@@ -657,3 +657,114 @@ fn prompts_behind_a_queue_stop_nobody_but_by_being_worked_on() {
         }
     }
 }
+
+type Pace = fn(f64) -> f64;
+
+fn paced(step: f64, prefill: f64, pace: Pace) -> Server {
+    Server {
+        step,
+        prefill,
+        pace,
+        slots: 2000,
+        ..Server::default()
+    }
+}
+
+const OF_40: Lengths = |_, _| (60, 40);
+const UP_TO_80: Lengths = |_, draw| (60, draw.whole(20.0, 80.0));
+
+#[test]
+fn a_speed_that_changes_by_the_clock_is_no_slow_start_and_no_load() {
+    let paces: [Pace; 4] = [
+        |t| if t % 6e3 < 3e3 { 2.0 } else { 1.0 },
+        |t| if (t + 1.5e3) % 6e3 < 3e3 { 1.0 } else { 2.0 },
+        |t| if t % 6e3 < 3e3 { 3.0 } else { 1.0 },
+        |t| if t % 9e3 < 3e3 { 2.0 } else { 1.0 },
+    ];
+    for pace in paces {
+        let server = paced(9.0, 20.0, pace);
+        for asks in [Asks::Poisson(10.0), Asks::Closed(6)] {
+            for seconds in [14.0, 22.0] {
+                for found in firsts(asks, OF_40, seconds, &server) {
+                    let said = format!("{asks:?}, {seconds} s: {found:?}");
+                    assert_eq!(found.first(), Some(&Cause::Step), "{said}");
+                    assert!(!found.contains(&Cause::ColdStart), "{said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_that_follow_the_load_change_no_level() {
+    // A batch without a limit, at rates that it can do.
+    let levels = [Cause::Step, Cause::Drift, Cause::ColdStart];
+    for (rate, lengths, step, step_each) in [
+        (6.0, OF_40, 6.0, 2.0),
+        (5.0, mixed as Lengths, 4.0, 1.0),
+        (3.0, mixed, 10.0, 1.0),
+        (3.5, UP_TO_80, 10.0, 1.0),
+    ] {
+        let server = Server {
+            slots: 2000,
+            step,
+            step_each,
+            ..Server::default()
+        };
+        for found in firsts(Asks::Poisson(rate), lengths, 22.0, &server) {
+            let said = format!("{rate}/s, {step} + {step_each} ms: {found:?}");
+            assert!(!found.iter().any(|cause| levels.contains(cause)), "{said}");
+        }
+    }
+}
+
+#[test]
+fn times_that_keep_falling_are_no_slow_start() {
+    let drifts: [(Asks, Lengths, f64, Pace); 5] = [
+        (Asks::Closed(6), OF_40, 16.0, |t| {
+            1.0 - 0.5 * (t / 18e3).min(1.0)
+        }),
+        (Asks::Poisson(7.0), OF_40, 18.0, |t| {
+            1.0 - 0.5 * (t / 18e3).min(1.0)
+        }),
+        (Asks::Closed(8), UP_TO_80, 20.0, |t| {
+            1.0 - 0.55 * (t / 20e3).min(1.0)
+        }),
+        (Asks::Closed(2), OF_40, 18.0, |t| {
+            1.0 - 0.5 * (t / 20e3).min(1.0)
+        }),
+        (Asks::Closed(10), OF_40, 22.0, |t| {
+            1.0 - 0.4 * (t / 24e3).min(1.0)
+        }),
+    ];
+    for (asks, lengths, seconds, pace) in drifts {
+        for found in firsts(asks, lengths, seconds, &paced(18.0, 40.0, pace)) {
+            assert_eq!(found, [Cause::Drift], "{asks:?}");
+        }
+    }
+    let halfway: Pace = |t| if t < 8e3 { 1.0 } else { 0.55 };
+    for asks in [Asks::Closed(7), Asks::Poisson(9.0)] {
+        for found in firsts(asks, OF_40, 17.0, &paced(16.0, 40.0, halfway)) {
+            assert_eq!(found, [Cause::Step], "{asks:?}");
+        }
+    }
+}
+
+#[test]
+fn a_start_that_is_slow_at_once_or_less_and_less_is_one() {
+    let starts: [Pace; 5] = [
+        |t| if t < 3e3 { 2.0 } else { 1.0 },
+        |t| if t < 4e3 { 1.6 } else { 1.0 },
+        |t| if t < 7e3 { 2.0 } else { 1.0 },
+        |t| 1.0 + 2.0 * (-t / 1.5e3).exp(),
+        |t| 1.0 + 1.5 * (-t / 4e3).exp(),
+    ];
+    for pace in starts {
+        let server = paced(10.0, 20.0, pace);
+        for (asks, lengths) in [(Asks::Closed(6), OF_40), (Asks::Closed(8), UP_TO_80)] {
+            for found in firsts(asks, lengths, 20.0, &server) {
+                assert_eq!(found, [Cause::ColdStart], "{asks:?}");
+            }
+        }
+    }
+}
