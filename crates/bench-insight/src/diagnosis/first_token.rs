@@ -551,25 +551,39 @@ pub(super) fn is_cached(look: &Look<'_>) -> bool {
     both.is_some_and(|(with, without)| with <= QUICKER * without)
 }
 
-/// Requests whose beginning the server knew, beside those whose it did not.
+/// Requests whose beginning the server knew, beside those whose it did not, where as much of others' prompts was worked on until their first tokens: those
+/// that come together before anything is known wait for each other.
 pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
-    let known: Vec<(f64, f64)> = look
-        .seen
-        .iter()
-        .filter_map(|s| Some((cached_share(s.request)?, s.request.ttft?)))
-        .collect();
-    let share = mean(known.iter().map(|k| k.0))?;
-    let (hits, misses) = by_beginning(look);
-    if hits.len() < FEWEST || misses.len() < FEWEST {
-        return None;
+    let told = look.seen.iter().filter(|s| s.request.ttft.is_some());
+    let told = told.zip(look.prefills()).filter_map(|(s, prefill)| {
+        let (share, ttft) = (cached_share(s.request)?, s.request.ttft?);
+        let others = prefill.meanwhile.tokens - prefill.tokens as f64;
+        let length = f64::from(s.request.input_tokens?);
+        // in prompts like its own: up to a half, one, two, four …
+        let company = (others / length).max(0.5).log2().ceil();
+        Some((company, is_known(s.request), share, ttft))
+    });
+    let mut all: Vec<(f64, bool, f64, f64)> = told.collect();
+    let share = mean(all.iter().map(|request| request.2))?;
+    let hits = all.iter().filter(|request| request.1).count() as f64;
+    let n = all.len() as f64;
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // with, without and how many of the fewer kind
+    let mut alike: Vec<(f64, f64, f64)> = Vec::new();
+    for same in all.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq()) {
+        let (hits, misses): (Vec<_>, Vec<_>) = same.iter().partition(|request| request.1);
+        let fewer = hits.len().min(misses.len()) as f64;
+        let ttft = |of: Vec<&(f64, bool, f64, f64)>| median(of.iter().map(|r| r.3).collect());
+        alike.extend(ttft(hits).zip(ttft(misses)).map(|(a, b)| (a, b, fewer)));
     }
-    let n = hits.len() as f64;
-    let (with, without) = (median(hits)?, median(misses)?);
-    if with > QUICKER * without {
+    let pairs: f64 = alike.iter().map(|of| of.2).sum();
+    let with = alike.iter().map(|of| of.0 * of.2).sum::<f64>() / pairs;
+    let without = alike.iter().map(|of| of.1 * of.2).sum::<f64>() / pairs;
+    if pairs < FEWEST as f64 || with > QUICKER * without {
         return None;
     }
     let e2e = look.mean(|r| Some(r.e2e()))?;
-    let saved = (without - with) * n / known.len() as f64 / (e2e + without - with);
+    let saved = (without - with) * hits / n / (e2e + without - with);
     Draft::in_cell(Cause::PrefixCache, saved, look.cell)
         .because(Known::CachedShare, share)
         .because(Known::CachedTtft, with)
