@@ -335,10 +335,58 @@ fn is_borne(fit: &LinearFit, points: &[(f64, f64)]) -> bool {
     distinct(points) >= POINTS && off <= MISFIT
 }
 
+/// A line through points of E2E over output tokens; those of several prompts share its slope, and each has a level of its own, which is taken out: where
+/// longer prompts have longer answers, what they cost is no time per output token.
 fn line(points: &[LengthPoint]) -> Option<FitRecord> {
-    let xy: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
-    let fit = proportional_fit(&xy, LEVEL).filter(|fit| is_borne(fit, &xy))?;
+    let levels = levels_of_classes(points);
+    let xy: Vec<(f64, f64)> = points
+        .iter()
+        .map(|p| (p.tokens, p.e2e - levels.get(&p.class).unwrap_or(&0.0)))
+        .collect();
+    let mut fit = proportional_fit(&xy, LEVEL).filter(|fit| is_borne(fit, &xy))?;
+    // each level costs a degree of freedom
+    let spent = levels.len().saturating_sub(1) as f64;
+    let wider = ((xy.len() as f64 - 2.0) / (xy.len() as f64 - 2.0 - spent)).sqrt();
+    for of in [&mut fit.intercept, &mut fit.slope] {
+        let known = wider.is_finite();
+        let around = |end: f64, value: f64| Some(value + wider * (end - value)).filter(|_| known);
+        of.low = of.low.and_then(|low| around(low, of.value));
+        of.high = of.high.and_then(|high| around(high, of.value));
+    }
     Some(straight(&fit, "e2e_ns", "output_tokens"))
+}
+
+/// What the points of each class lie above those of all, at the same number of output tokens: by the slope within classes, errors in proportion.
+fn levels_of_classes(points: &[LengthPoint]) -> BTreeMap<String, f64> {
+    let weight = |p: &&LengthPoint| p.e2e.powi(-2);
+    let means = |of: &[&LengthPoint]| {
+        let total: f64 = of.iter().map(weight).sum();
+        let mean = |value: fn(&LengthPoint) -> f64| {
+            of.iter().map(|p| weight(p) * value(p)).sum::<f64>() / total
+        };
+        (mean(|p| p.tokens), mean(|p| p.e2e))
+    };
+    let by_class =
+        |class: &str| -> Vec<&LengthPoint> { points.iter().filter(|p| p.class == class).collect() };
+    let (mut up, mut along) = (0.0, 0.0);
+    let mut centres: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for class in classes(points) {
+        let own = by_class(&class);
+        let (x, y) = means(&own);
+        for p in &own {
+            up += weight(p) * (p.tokens - x) * (p.e2e - y);
+            along += weight(p) * (p.tokens - x).powi(2);
+        }
+        centres.insert(class, (x, y));
+    }
+    // lengths that do not vary within classes are told by all of them alone
+    if along <= 0.0 {
+        return BTreeMap::new();
+    }
+    let slope = up / along;
+    let (x, y) = means(&points.iter().collect::<Vec<_>>());
+    let level = |(class, (own_x, own_y))| (class, own_y - slope * own_x - (y - slope * x));
+    centres.into_iter().map(level).collect()
 }
 
 /// Requests below which there are too few to be a line.
@@ -346,16 +394,24 @@ const SINGLE: usize = 30;
 /// Parts of equal number, by length, whose means have to lie along the line of the requests.
 const PARTS: usize = 10;
 
-/// The same of `[output tokens, prompt tokens, E2E]` of single requests, at their mean prompt length: what prompts of other lengths cost is
-/// taken out first.
+/// A line through `[output tokens, prompt tokens, E2E]` of single requests over output tokens, at their mean prompt length: what prompts of other lengths cost
+/// is taken out first. `None` with fewer than two different answers.
+pub fn line_of_answers(requests: &[[f64; 3]]) -> Option<LinearFit> {
+    proportional_fit(&at_one_prompt(requests), LEVEL)
+}
+
+/// Output tokens and E2E of each, as if all prompts were of their mean length.
+fn at_one_prompt(requests: &[[f64; 3]]) -> Vec<(f64, f64)> {
+    let prompt = requests.iter().map(|r| r[1]).sum::<f64>() / requests.len() as f64;
+    let by_prompt = plane_slopes(requests).map_or(0.0, |(_, by_prompt)| by_prompt);
+    let at_it = |[output, input, e2e]: &[f64; 3]| (*output, e2e - by_prompt * (input - prompt));
+    requests.iter().map(at_it).collect()
+}
+
+/// The same where the requests bear it.
 fn of_requests(requests: &[[f64; 3]]) -> Option<FitRecord> {
     let n = requests.len();
-    let prompt = requests.iter().map(|r| r[1]).sum::<f64>() / n as f64;
-    let by_prompt = plane_slopes(requests).map_or(0.0, |(_, by_prompt)| by_prompt);
-    let mut xy: Vec<(f64, f64)> = requests
-        .iter()
-        .map(|[output, input, e2e]| (*output, e2e - by_prompt * (input - prompt)))
-        .collect();
+    let mut xy = at_one_prompt(requests);
     xy.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = |of: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| {
         of.iter().map(pick).sum::<f64>() / of.len() as f64
@@ -364,7 +420,7 @@ fn of_requests(requests: &[[f64; 3]]) -> Option<FitRecord> {
     let parts: Vec<(f64, f64)> = parts
         .map(|part| (mean(part, |p| p.0), mean(part, |p| p.1)))
         .collect();
-    let fit = proportional_fit(&xy, LEVEL).filter(|fit| n >= SINGLE && is_borne(fit, &parts))?;
+    let fit = line_of_answers(requests).filter(|fit| n >= SINGLE && is_borne(fit, &parts))?;
     Some(straight(&fit, "e2e_ns", "output_tokens"))
 }
 

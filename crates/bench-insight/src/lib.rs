@@ -29,7 +29,7 @@ mod trust;
 mod view;
 
 pub use advice::how_to_vary;
-pub use analysis::{analyse_run, best_cell, scaling_by_tag};
+pub use analysis::{analyse_run, best_cell, line_of_answers, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,

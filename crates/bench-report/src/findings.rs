@@ -394,13 +394,19 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
     let one = |figure: Known| of(figure).first().filter(|_| cells == 1).map(|e| amount(e));
     let ends = one(Known::Low).zip(one(Known::High));
     let ends = ends.map(|(low, high)| format!("{low} to {high}"));
-    let most = of(Known::TimesAsMany).into_iter();
-    let most = most.max_by(|a, b| a.value.total_cmp(&b.value));
-    let times = most.map(|e| {
-        format!(
-            "about {} times as many requests needed to decide",
-            amount(e)
-        )
+    let mut decide = of(Known::TimesAsMany);
+    decide.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let times = decide.first().zip(decide.last()).map(|(least, most)| {
+        let span = match [least, most].map(|e| amount(e)) {
+            [least, most] if least == most => most,
+            [least, most] => format!("{least} to {most}"),
+        };
+        // where the share lies on what is asked, no number would
+        let of_them = match decide.len() {
+            n if n < cells => format!(" in {n} of them"),
+            _ => String::new(),
+        };
+        format!("about {span} times as many requests needed to decide{of_them}")
     });
     let told: Vec<String> = ends.into_iter().chain(times).collect();
     let told = match told.as_slice() {

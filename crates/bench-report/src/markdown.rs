@@ -378,10 +378,10 @@ fn how(run: &RunRecord) -> String {
     let open = run.cells.iter().any(|cell| cell.headline == Origin::Due);
     let closed = run.cells.iter().any(|cell| cell.headline == Origin::Sent);
     if open {
-        out.push("Open loop: latencies start at the due time of a request, so a slow server cannot hide its queue. Requests/s are the offered rate times the share that completed, or, if a queue grows, the rate of completions while load was offered.".to_owned());
+        out.push("Open loop: latencies start at the due time of a request, so a slow server cannot hide its queue. Requests/s are the offered rate times the share that completed, or, if a queue grows, the rate of completions while load was offered. Tokens/s are all tokens of the responses over the time that the requests take at that rate, or, if a queue grows, the tokens that arrived while those completions were counted, per second.".to_owned());
     }
     if closed {
-        out.push("Closed loop: latencies start when the last byte of a request was handed to the socket. Requests/s are the mean number in flight divided by mean E2E (Little's law).".to_owned());
+        out.push("Closed loop: latencies start when the last byte of a request was handed to the socket. Requests/s are the mean number in flight divided by mean E2E (Little's law). Tokens/s are the tokens that arrived in the window divided by its length; if users think between few requests or turns, all tokens over the time that the requests take at their rate.".to_owned());
     }
     let steady = run
         .cells
@@ -389,7 +389,7 @@ fn how(run: &RunRecord) -> String {
         .filter(|cell| cell.windows.steady.is_some())
         .count();
     out.push(format!(
-        "Tokens/s are the tokens that arrived in the window divided by its length; the window is from the first due request to the last end{}.",
+        "The window is from the first due request to the last end{}.",
         match steady {
             0 => "",
             n if n == run.cells.len() => ", without ramp-up and drain",

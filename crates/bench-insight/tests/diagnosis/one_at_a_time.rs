@@ -46,10 +46,15 @@ fn answered(id: usize, asked: &Asked, tokens: u64, (first, each): (Ms, Ms)) -> R
 
 /// So many requests of each prompt and answer length.
 fn grid(outputs: &[u64], repeats: usize, serves: Serves) -> (RunRecord, Vec<CellSamples>) {
+    grid_of([outputs; 3], repeats, serves)
+}
+
+/// The same with other answers for each prompt.
+fn grid_of(outputs: [&[u64]; 3], repeats: usize, serves: Serves) -> (RunRecord, Vec<CellSamples>) {
     let mut run = template();
     let mut samples = Vec::new();
     let (mut at, mut number) = (0.0, 0);
-    for (name, prompt) in PROMPTS {
+    for ((name, prompt), outputs) in PROMPTS.into_iter().zip(outputs) {
         for &tokens in outputs {
             let records: Vec<RequestRecord> = (0..repeats)
                 .map(|i| {
@@ -296,4 +301,46 @@ fn a_target_says_how_many_values_decide_and_so_many_do() {
     );
     assert_eq!(outcome(72).verdict, Some(SloVerdict::CannotTell));
     assert_eq!(outcome(73).verdict, Some(SloVerdict::Pass));
+}
+
+#[test]
+fn what_long_prompts_cost_is_no_time_per_output_token() {
+    // 1 ms for a prompt token, 8.25 ms for an output token; long prompts have the long answers.
+    let serves: Serves = |asked| (15.0 + asked.prompt as f64, 8.25);
+    let outputs: [&[u64]; 3] = [
+        &[10, 20, 50, 100],
+        &[20, 50, 100, 200],
+        &[50, 100, 200, 300],
+    ];
+    let (run, samples) = grid_of(outputs, 5, serves);
+    let all = findings(&run, &samples);
+    let of_answers = all.iter().find(|f| f.code == Fact::OutputLength.into());
+    let each = of_answers.and_then(|f| f.figure(&Known::TimePerOutputToken.into()));
+    assert!(
+        each.is_some_and(|each| (each / 1e6 - 8.25).abs() < 0.01),
+        "{each:?}"
+    );
+    let fit = &run.analysis.fits["latency_by_output_tokens"];
+    assert!(fit.intervals["b"].low <= 8.25e6 && fit.intervals["b"].high >= 8.25e6 - 1.0);
+}
+
+#[test]
+fn a_line_through_requests_takes_out_what_their_prompts_cost() {
+    // prompts grow with answers, not quite in step
+    let requests: Vec<[f64; 3]> = (1..60)
+        .map(|i| {
+            let (output, input) = (
+                10.0 * f64::from(i),
+                9.0 * f64::from(i) + f64::from(i % 7) * 40.0,
+            );
+            [output, input, 12.0 + 8.25 * output + 0.2 * input]
+        })
+        .collect();
+    let line = bench_insight::line_of_answers(&requests).unwrap();
+    assert!(
+        (line.slope.value - 8.25).abs() < 0.01,
+        "{}",
+        line.slope.value
+    );
+    assert!(bench_insight::line_of_answers(&[]).is_none());
 }

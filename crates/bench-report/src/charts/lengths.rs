@@ -202,7 +202,19 @@ fn scattered(
     }
     let of_cell = |cell| -> Vec<(f64, f64)> { trace.of_cell(cell).filter_map(place).collect() };
     let last = u32::try_from(run.cells.len().checked_sub(1)?).ok()?;
-    let fit = linear_fit(&of_cell(last), LEVEL)?;
+    let of_answers = || {
+        let told = trace.of_cell(last);
+        let told = told.filter_map(|row| {
+            let prompt = f64::from(row.input.unwrap_or(0));
+            Some([across(row)?, prompt, up(row)?])
+        });
+        bench_insight::line_of_answers(&told.collect::<Vec<_>>())
+    };
+    // as the fact of the same run tells it: what prompts cost is no time per output token
+    let (fit, how) = match id {
+        "scatter-e2e" => (of_answers()?, " at the mean prompt length"),
+        _ => (linear_fit(&of_cell(last), LEVEL)?, ""),
+    };
     let mut plot = Plot::new(value_axis(x), value_axis(y).min(0.0))
         .point_at_items()
         .linear();
@@ -225,7 +237,7 @@ fn scattered(
     if id != "scatter-speed" {
         let line = [shortest, longest].map(|x| (x, fit.at(x)));
         plot = plot.dashed("linear fit", "@muted", &line);
-        note.push_str(" The line is a least-squares fit.");
+        note.push_str(&format!(" The line is a least-squares fit{how}."));
     }
     let at = at_cell(run.cells.len(), run.cells.last()?);
     let title = title((fit.slope.value, fit.r2), &at);

@@ -7,7 +7,7 @@ use super::{
     apart, at_levels, labels, level_words, levels, limits, quantile_ms, span_words, times,
 };
 use crate::figure::{Bounded, Figure, Plot, category_axis, value_axis};
-use crate::number::{ends, short};
+use crate::number::short;
 use crate::table::{Sheet, Table};
 use crate::tables;
 
@@ -268,7 +268,9 @@ fn traded(what: &str, rates: (Bounded, Bounded), p95: (Bounded, Bounded)) -> Str
     let at = if apart(p95.0, p95.1) {
         format!("at {costs} the p95 latency")
     } else {
-        "at a p95 latency that cannot be told apart".to_owned()
+        // of the same requests it may differ all the same: the intervals are as wide as lengths make them
+        let [before, after] = [p95.0.0, p95.1.0].map(short);
+        format!("at a p95 latency of {before} and {after} ms, whose intervals overlap")
     };
     if !apart(rates.0, rates.1) {
         format!("More load changes the {what} by no more than its intervals, {at}")
@@ -293,12 +295,27 @@ pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
         .bars("output tokens/s", "@0", &tokens)
         .bars("requests/s", "@1", &requests)
         .with("yAxisIndex", 1.into());
-    let title = match ends(tokens.into_iter().flatten()).filter(|(low, _)| *low > 0.0) {
-        Some((low, high)) => {
-            let (by, low, high) = (times(high / low), short(low), short(high));
-            format!("Output differs {by} between cells: {low} to {high} tokens/s")
+    let bounded = |rates: &&Rates| {
+        let interval = rates.output_tokens_per_s_interval;
+        Some((
+            rates.output_tokens_per_s?,
+            interval.map(|i| (i.low, i.high)),
+        ))
+    };
+    let mut outputs: Vec<Bounded> = rates.iter().filter_map(bounded).collect();
+    outputs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let title = match (outputs.first(), outputs.last()) {
+        (Some(&low), Some(&high)) if low.0 > 0.0 => {
+            let (by, from, to) = (times(high.0 / low.0), short(low.0), short(high.0));
+            if apart(low, high) {
+                format!("Output differs {by} between cells: {from} to {to} tokens/s")
+            } else {
+                format!(
+                    "Output is {from} to {to} tokens/s in all cells, which their intervals do not tell apart"
+                )
+            }
         }
-        None => "Throughput of each cell".to_owned(),
+        _ => "Throughput of each cell".to_owned(),
     };
     Some(Figure::new("configurations", title, plot).table(rates_table(run)))
 }

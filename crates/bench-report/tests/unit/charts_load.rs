@@ -54,7 +54,7 @@ fn a_trade_off_is_told_as_far_as_the_intervals_tell_it() {
     );
     assert_eq!(
         told([100.0, 300.0], [500.0, 510.0]),
-        "3× the output at a p95 latency that cannot be told apart"
+        "3× the output at a p95 latency of 500 and 510 ms, whose intervals overlap"
     );
     assert_eq!(
         told([100.0, 104.0], [500.0, 800.0]),

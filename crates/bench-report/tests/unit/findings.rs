@@ -184,6 +184,13 @@ fn what_nobody_can_tell_says_how_much_more_would_decide_with_and_without_ends() 
     ]);
     assert_eq!(
         headline(&found),
-        format!("the data cannot decide P95 TTFT ≤ 200 ms in 2 cells (about 5 {decide}")
+        format!("the data cannot decide P95 TTFT ≤ 200 ms in 2 cells (about 3 to 5 {decide}")
     );
+    // of one whose share is what is asked no number is known
+    found
+        .evidence
+        .push(number(Known::Limit, "c32", 2e8, Unit::Ns));
+    assert!(headline(&found).ends_with(
+        "in 3 cells (about 3 to 5 times as many requests needed to decide in 2 of them)"
+    ));
 }
