@@ -72,6 +72,8 @@ pub struct CellFacts {
     pub connecting: Nanos,
     /// Whether there are turns that waited for the answer before them.
     pub later_turns: bool,
+    /// The time in which users thought, between an answer and their next turn, all of them together.
+    pub thought: Nanos,
     /// Requests that left late because those before them had to be sent first, where most late ones are such.
     pub bunch: Option<Bunch>,
     /// The longest time without an answer while requests failed.
@@ -149,6 +151,8 @@ pub struct FactKeeper {
     connecting: f64,
     to_send: f64,
     sent: u64,
+    /// When the latest turn of each conversation was over.
+    turns: BTreeMap<(u32, u64), Stamp>,
 }
 
 impl FactKeeper {
@@ -157,7 +161,14 @@ impl FactKeeper {
         if record.phase != Phase::Measure {
             return;
         }
-        self.facts.later_turns |= record.turn.is_some_and(|turn| turn > 0);
+        let later = record.turn.is_some_and(|turn| turn > 0);
+        self.facts.later_turns |= later;
+        if let Some(session) = record.session {
+            let over = record.wire.closed.unwrap_or(record.due);
+            let before = self.turns.insert((record.repeat, session), over);
+            let thought = before.filter(|_| later).map(|before| record.due - before);
+            self.facts.thought += thought.map_or(Nanos::ZERO, Nanos::or_zero);
+        }
         let stopped = matches!(record.wire.outcome, Outcome::Cancelled { .. });
         self.facts.cancelled_unanswered += u64::from(stopped && record.wire.events.is_empty());
         if !record.wire.outcome.is_completed() {

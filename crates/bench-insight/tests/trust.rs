@@ -902,9 +902,10 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         "cancelled_unanswered",
     );
     // three of four slots wait from the first second of eight on, for three failures of 724
-    let refused = |later_turns, backed_off| {
+    let refused = |thought: i64, backed_off| {
         let cells = told_of(CellFacts {
-            later_turns,
+            later_turns: thought > 0,
+            thought: Nanos::from_secs(thought),
             ..CellFacts::default()
         });
         let cell = closed(|c| {
@@ -916,12 +917,13 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         });
         trust(&TrustFacts::of(&clock, &cells), &[cell])
     };
-    speaks(&refused(false, 3), "backed_off", TrustVerdict::Untrusted);
+    speaks(&refused(0, 3), "backed_off", TrustVerdict::Untrusted);
     assert!(
-        refused(true, 3).reasons.is_empty(),
+        refused(21, 3).reasons.is_empty(),
         "users think between turns"
     );
-    assert!(refused(false, 0).reasons.is_empty(), "none was rejected");
+    speaks(&refused(10, 3), "backed_off", TrustVerdict::Untrusted);
+    assert!(refused(0, 0).reasons.is_empty(), "none was rejected");
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
     insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); none succeeded from 21.0 s after the start of the cell until it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");

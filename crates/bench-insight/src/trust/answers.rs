@@ -210,34 +210,44 @@ pub(super) fn tokens_by_text(scene: &Scene<'_>) -> Option<Seen> {
     }))
 }
 
-/// What a closed loop's slots waited out after refusals, at least: the load was lower than its concurrency says. The drain at the end is
-/// allowed for. Where failures or an outage say as much, they are told instead.
+/// What a closed loop's slots waited out after refusals, at least: the load was lower than its concurrency says. The drain at the end, and a thought
+/// that the end cut off, are allowed for. Where failures or an outage say as much, they are told instead.
 pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
     let Load::Closed {
         concurrency,
-        think_time: None,
+        think_time,
         ramp: None,
     } = scene.cell.load
     else {
         return None;
     };
-    if scene.cell.counts.backed_off == 0 {
+    let counts = &scene.cell.counts;
+    if counts.backed_off == 0 {
         return None;
     }
     let lost = failures(scene)?.value;
     let told = lost.max(away(scene).map_or(0.0, |seen| seen.value));
     let whole = scene.cell.windows.whole.as_ref()?;
     let longest = scene.cell.metrics.get(&Metric::E2e)?.max * 1e-9;
-    let slots = f64::from(concurrency);
+    let (slots, answers) = (f64::from(concurrency), counts.completed as f64);
     let repeats = f64::from(scene.cell.repeats.max(1));
-    let drain = (slots - 1.0) * longest * repeats / (slots * whole.seconds);
-    let share = 1.0 - whole.mean_in_flight / slots - drain;
+    let seen = scene.requests()?;
+    let think = think_time.map_or(0.0, Nanos::as_secs_f64);
+    let thought = match think_time {
+        Some(_) if !seen.later_turns => think * answers,
+        // Every user thinks after a conversation, too; how many there were is not known, but no more than answers.
+        Some(_) => think * answers + seen.thought.as_secs_f64(),
+        None => seen.thought.as_secs_f64(),
+    };
+    let cut = longest + think.max(2.0 * thought / answers.max(1.0));
+    let drain = (slots - 1.0) * cut * repeats / (slots * whole.seconds);
+    let share = 1.0 - (whole.mean_in_flight + thought / whole.seconds) / slots - drain;
     let what = format!(
         "concurrency slots backed off after rejected requests for {} of the time: {} of {concurrency} requests were in flight on average",
         text::percent(share),
         text::number(whole.mean_in_flight),
     );
-    (share > told && !scene.requests()?.later_turns).then(|| Seen::new(share, what))
+    (share > told).then(|| Seen::new(share, what))
 }
 
 /// All streams stood still together while answers were under way.

@@ -426,7 +426,9 @@ fn by_cycle(spans: &[Span<'_>], load: &Load, counted: &open_loop::Rate) -> Optio
     let n = spans.iter().flat_map(Span::rows).count();
     let slots = f64::from(*concurrency).min(float(n) / float(spans.len()));
     let few = float(n) < WAVES * slots * float(spans.len());
-    few.then(|| by_littles_law(spans, slots, think.as_secs_f64(), counted))?
+    // Slots that left a failing server alone neither asked nor thought.
+    let whole = !spans.iter().flat_map(Span::rows).any(|row| row.lost);
+    (few && whole).then(|| by_littles_law(spans, slots, think.as_secs_f64(), counted))?
 }
 
 /// The rate of a closed loop of conversations that think between their turns: so many at a time, each giving its answers over its time.
@@ -448,39 +450,52 @@ fn by_conversations(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> 
         (num + part.num, den + part.den)
     });
     let slots = f64::from(*concurrency).min(float(parts.len()) / float(spans.len()));
-    let pausing: f64 = spans.iter().map(|span| cut_pauses(span, slots)).sum();
+    let pausing: f64 = spans.iter().map(|span| between(span, slots)).sum();
     let of = |seconds: f64| slots * answers / seconds;
     let rate = Some(of(seconds + pausing)).filter(|rate| *rate > 0.0)?;
     // A conversation that was cut off has as many pauses as answers, or one fewer.
-    let interval = per_stream(&parts)
-        .and_then(|(_, (low, high))| interval_of(rate * low, of(seconds) * high, LEVEL));
+    let most = if spans.iter().any(|span| lost(span.repeat)) {
+        rate
+    } else {
+        of(seconds)
+    };
+    let interval =
+        per_stream(&parts).and_then(|(_, (low, high))| interval_of(rate * low, most * high, LEVEL));
     Some((rate, interval))
 }
 
-/// Seconds in which slots thought between their last answer and the moment at which the loop ended: time of theirs, though of no whole conversation.
-fn cut_pauses(span: &Span<'_>, slots: f64) -> f64 {
+/// Whether anything failed of it: then slots leave the server alone for a while.
+fn lost(repeat: &Repeat<'_>) -> bool {
+    repeat.rows.iter().any(|row| row.lost)
+}
+
+/// Seconds in which slots had no conversation though the loop went on: they thought between their last answer and the moment at which it ended, or
+/// left a failing server alone.
+fn between(span: &Span<'_>, slots: f64) -> f64 {
     let Repeat {
         conversations,
         whole,
-        until: Some(until),
+        until,
         ..
-    } = span.repeat
-    else {
-        return 0.0;
-    };
+    } = span.repeat;
     let pauses: f64 = conversations.iter().map(Conversation::pauses).sum();
     let thought: f64 = conversations.iter().map(Conversation::thought).sum();
     let pause = thought / pauses.max(1.0);
-    // One that ended before its time is none of these.
-    if (*until - whole.to).as_secs_f64() > pause {
-        return 0.0;
-    }
+    let (until, most) = match until {
+        _ if lost(span.repeat) => {
+            let until = until.unwrap_or(whole.to).min(whole.to);
+            (until, f64::INFINITY)
+        }
+        // One that ended before its time thought no more.
+        Some(until) if (*until - whole.to).as_secs_f64() <= pause => (*until, slots * pause),
+        _ => return 0.0,
+    };
     let lasted = |one: &Conversation| one.part().den;
-    let beyond = |one: &Conversation| (one.left - *until).or_zero().as_secs_f64();
+    let beyond = |one: &Conversation| (one.left - until).or_zero().as_secs_f64();
     let all: f64 = conversations.iter().map(lasted).sum();
     let after: f64 = conversations.iter().map(beyond).sum();
-    let given = slots * (*until - whole.from).as_secs_f64() + after;
-    (given - all).clamp(0.0, slots * pause)
+    let given = slots * (until - whole.from).as_secs_f64() + after;
+    (given - all).clamp(0.0, most)
 }
 
 /// Whether a part of the time of conversations that matters is thought.

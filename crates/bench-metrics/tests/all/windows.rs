@@ -364,6 +364,47 @@ fn the_pause_in_which_a_conversation_was_cut_off_is_time_of_its_slot() {
     );
 }
 
+/// Ten slots of conversations of two turns of 91 ms with 400 ms of thought between them; in every second one the second turn is refused, and the slot
+/// leaves the server alone for 2 s.
+#[test]
+fn the_time_in_which_slots_left_a_failing_server_alone_is_theirs() {
+    let of = |duration: Option<Nanos>| {
+        let mut records = Vec::new();
+        for slot in 0..10_u32 {
+            let mut now = 0.1 * f64::from(slot);
+            for number in 0_u32.. {
+                if now > 19_000.0 {
+                    break;
+                }
+                for turn in 0..2 {
+                    let id = records.len() as u64;
+                    let mut record = even(id, now, 15.0, 4.0, 20);
+                    record.session = Some(u64::from(slot + 10 * number));
+                    record.turn = Some(turn);
+                    now += 491.0;
+                    if turn == 1 && number % 2 == 1 {
+                        record = ended(record, refused());
+                        now += 1_600.0;
+                    }
+                    records.push(record);
+                }
+                now -= 390.0;
+            }
+        }
+        let completed = records.iter().filter(|r| r.wire.outcome.is_completed());
+        let completed = completed.count() as f64;
+        let mut context = closed(10);
+        context.stop.duration = duration;
+        let cell = summarise_cell(&records, context);
+        let whole = cell.windows.whole.clone().unwrap();
+        (headline(&cell).requests_per_s, completed / whole.seconds)
+    };
+    for duration in [Some(Nanos::from_secs(20)), None] {
+        let (shown, counted) = of(duration);
+        assert!((shown / counted - 1.0).abs() < 0.06, "{shown} of {counted}");
+    }
+}
+
 #[test]
 fn an_open_loop_of_conversations_offers_their_turns_at_the_rate_of_conversations() {
     let begin = (0..80).map(|i| 100.0 * f64::from(i));
