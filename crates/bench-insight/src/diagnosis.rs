@@ -51,7 +51,12 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .flat_map(|look| fold(of_cell_alone(look, &looks)))
         .collect();
     found.extend(load::gpu(&run.cells));
-    found.extend(across::all(&looks, &found));
+    let over_grids = across::all(&looks, &found);
+    for of_all in over_grids.iter().filter(|f| across::is_of_level(f)) {
+        let within = |f: &Finding| f.cells.iter().all(|cell| of_all.cells.contains(cell));
+        found.retain(|f| !(across::is_of_level(f) && within(f)));
+    }
+    found.extend(over_grids);
     // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
     let starved = found
         .iter()
@@ -189,8 +194,7 @@ pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding>
 pub(crate) fn of_moving_levels(found: &[Finding], about: &Finding) -> bool {
     let own = about.evidence.iter().filter_map(|e| e.cell.as_ref());
     let own: Vec<&String> = about.cells.iter().chain(own).collect();
-    let is_of_level = |f: &&Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
-    let mut moved = found.iter().filter(is_of_level);
+    let mut moved = found.iter().filter(|f| across::is_of_level(f));
     moved.any(|f| own.is_empty() || f.cells.iter().any(|cell| own.contains(&cell)))
 }
 

@@ -102,15 +102,16 @@ fn points(look: &Look<'_>) -> Vec<Point> {
     each.filter(|point| point.slow > 0.0).collect()
 }
 
-/// What is found over the cells of each grid, beside what was found in single ones.
+/// Whether a finding is of a level that moved.
+pub(super) fn is_of_level(finding: &Finding) -> bool {
+    finding.cause().is_some_and(|cause| LEVELS.contains(&cause))
+}
+
+/// What is found over the cells of each grid, beside what was found in single ones: a level that moves over all is seen in some of them too.
 pub(super) fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
     let grids = Grid::all(looks);
     let of = |grid: &Grid<'_>| {
         let own = || found.iter().filter(|finding| grid.names(finding));
-        let is_of_level = |f: &Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
-        if own().any(is_of_level) {
-            return None;
-        }
         let level = slow_start(grid).or_else(|| drift(grid));
         level.or_else(|| own().next().is_none().then(|| slow_requests(grid))?)
     };

@@ -14,19 +14,52 @@ use crate::view;
 /// An open loop that is served less than it offers and answers, so that requests pile up for as long as load is offered.
 pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
     let behind = view::behind(look.cell).or_else(|| behind_its_limit(look));
-    let behind = behind.filter(|_| !is_only_slower(look))?;
-    // Users wait for what piled up: their time beyond that of the first requests.
+    let Some(behind) = behind.filter(|_| !is_only_slower(look)) else {
+        return without_an_end(look);
+    };
+    let left = 1.0 - behind.served / behind.answered;
+    Draft::in_cell(Cause::Overload, waited(look).max(left), look.cell)
+        .because(Known::OfferedRate, behind.offered)
+        .because(Known::ServedRate, behind.served)
+        .because(Known::InFlight, in_flight(look))
+        .refuted_by(Experiment::LowerRate)
+        .done()
+}
+
+/// The users' time beyond that of the first requests: they wait for what piled up.
+fn waited(look: &Look<'_>) -> f64 {
     let times: Vec<f64> = look.seen.iter().map(|s| s.end - s.from).collect();
     let early = times
         .get(..(times.len() / 10).max(5))
         .and_then(|early| median(early.to_vec()));
-    let waited = early
-        .zip(mean(times.iter().copied()))
-        .map_or(0.0, |(early, all)| 1.0 - early / all);
-    let left = 1.0 - behind.served / behind.answered;
-    Draft::in_cell(Cause::Overload, waited.max(left), look.cell)
-        .because(Known::OfferedRate, behind.offered)
-        .because(Known::ServedRate, behind.served)
+    let waited = early.zip(mean(times.iter().copied()));
+    waited.map_or(0.0, |(early, all)| 1.0 - early / all)
+}
+
+/// An open loop of which nothing can be said to be served, since answers outlast it, while requests pile up and first tokens take longer and longer: a queue,
+/// or prompts that wait for each other. Long answers alone fill a server too, and nobody waits for their first tokens.
+fn without_an_end(look: &Look<'_>) -> Option<Finding> {
+    const LONGER: f64 = 3.0;
+    /// Of E2E, for those that came last.
+    const MUCH: f64 = 0.25;
+    let rates = look.cell.headline_rates()?;
+    let untold = rates.served_requests_per_s.is_none() && look.is_open();
+    let offered = rates.offered_requests_per_s.filter(|_| untold)?;
+    let quarter = look.seen.len() / 4;
+    let last = || look.seen.iter().rev().take(quarter);
+    let ttft = |of: &mut dyn Iterator<Item = &Seen<'_>>| {
+        median(of.filter_map(|s| s.request.ttft).collect())
+    };
+    let (early, late) = ttft(&mut look.seen.iter().take(quarter)).zip(ttft(&mut last()))?;
+    let whole = mean(last().map(|s| s.end - s.sent))?;
+    let waits = late >= LONGER * early && late >= MUCH * whole && piles_up(look);
+    waits.then_some(())?;
+    let all = look.mean(|r| r.ttft).zip(look.mean(|r| Some(r.e2e())));
+    let for_first = all.map_or(0.0, |(ttft, e2e)| (ttft - early) / e2e);
+    Draft::in_cell(Cause::Overload, waited(look).max(for_first), look.cell)
+        .because(Known::OfferedRate, offered)
+        .because(Known::Ttft, late)
+        .because(Known::QuietTtft, early)
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerRate)
         .done()

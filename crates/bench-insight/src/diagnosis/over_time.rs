@@ -1,5 +1,7 @@
 //! What changes over a cell: a slow start, a level that drifts or steps, streams that stop together.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 
 use super::levels::Rhythm;
@@ -12,7 +14,8 @@ use crate::outages::{EARLY, Standstill, silences};
 use crate::signals::derived;
 use crate::view;
 
-/// Requests below which a change cannot be told from chance.
+/// Requests below which a change cannot be told from chance; a straight line is told of half as many, and of a quarter where they were one at a time, which
+/// do not depend on each other.
 const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
@@ -26,7 +29,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
-        return None;
+        return along_a_line(look, &points);
     }
     if look.is_open() && !look.load_moves() && super::load::follows_load(look) {
         return None;
@@ -45,7 +48,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let slowest = found.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
     // The drain at the end, when fewer compete, is no change of the server.
     let drains = last.n * 10 < total || last.from >= draining(look);
-    if last.mean < first.mean && drains && found.len() == 2 {
+    if last.mean < first.mean && (drains && found.len() == 2 || piles_up(look)) {
         return None;
     }
     let is_back = |level: &Level| level.mean > f64::midpoint(best, first.mean);
@@ -130,30 +133,72 @@ fn rises_and_falls(look: &Look<'_>, points: &[(f64, f64)]) -> bool {
     levels::of(&full).len() > 2
 }
 
-/// A drift so slow that no moment parts two levels. In an open loop the time per token has to drift too, and nothing may pile up: more in
-/// flight makes both.
+/// Whether ever more wait in an open loop: those that come last are quicker since no more follow.
+fn piles_up(look: &Look<'_>) -> bool {
+    look.is_open() && super::load::piles_up(look)
+}
+
+/// A drift so slow that no moment parts two levels, or of too few requests for them. In an open loop the time per token has to drift too, or the time to
+/// the first where as many are in flight, and nothing may pile up: more in flight makes both.
 fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     let drain = draining(look);
     let full: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 < drain).collect();
     let points = full.as_slice();
-    if points.len() < FEWEST {
+    let alone = look.concurrency() == Some(1);
+    if points.len() < FEWEST / if alone { 4 } else { 2 } || piles_up(look) {
         return None;
     }
-    let drift = levels::drift(points)?;
-    if look.is_open() {
-        levels::drift(&per_token(look))?;
-        if super::load::piles_up(look) {
-            return None;
-        }
+    let mut ends = levels::drift(points)?;
+    if look.is_open() && levels::drift(&per_token(look)).is_none() && !first_tokens_drift(look) {
+        return None;
     }
+    let step = two_levels(points).filter(|two| two.left < off_line(points));
+    if let Some(two) = &step {
+        ends = (two.before, two.after);
+    }
+    let (before, after) = ends;
     let whole = mean(points.iter().map(|p| p.1))?;
-    let (before, after) = drift;
-    Draft::in_cell(Cause::Drift, 1.0 - before.min(after) / whole, look.cell)
+    let cause = step.as_ref().map_or(Cause::Drift, |_| Cause::Step);
+    let at = step.and_then(|two| points.get(two.n)).map(|p| p.0);
+    Draft::in_cell(cause, 1.0 - before.min(after) / whole, look.cell)
+        .because(Known::At, at)
         .because(Known::LevelBefore, before)
         .because(Known::LevelAfter, after)
         .because(Known::Requests, points.len() as f64)
         .refuted_by(Experiment::Longer)
         .done()
+}
+
+/// Whether the time to the first token rises or falls along a line by a quarter among requests that found as many in flight: a queue makes those wait alike.
+fn first_tokens_drift(look: &Look<'_>) -> bool {
+    let mut levels: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    for (seen, prefill) in look
+        .seen
+        .iter()
+        .filter(|s| s.first.is_some())
+        .zip(look.prefills())
+    {
+        let over = seen.request.ttft.map_or(1.0, |ttft| ttft / prefill.quick);
+        let own = levels.entry(seen.in_flight.to_bits()).or_default();
+        own.push((seen.sent, over));
+    }
+    let middle = |of: &[(f64, f64)]| {
+        let times = mean(of.iter().map(|p| p.0))?;
+        Some((times, mean(of.iter().map(|p| p.1))?))
+    };
+    let all: Vec<(f64, f64)> = levels.values().flatten().copied().collect();
+    let Some((time, usual)) = middle(&all) else {
+        return false;
+    };
+    let around = |of: &Vec<(f64, f64)>| {
+        let (t, level) = middle(of).unwrap_or((time, usual));
+        let beside = of.iter().map(|p| (time + p.0 - t, usual + p.1 - level));
+        beside.collect::<Vec<_>>()
+    };
+    let mut within: Vec<(f64, f64)> = levels.values().flat_map(around).collect();
+    within.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = bench_metrics::drift(&within, levels::STEP);
+    ends.is_some_and(|(before, after)| levels::differ(before, after))
 }
 
 /// From when on requests of a closed loop were sent that ended when no more followed: fewer and fewer compete with them.
@@ -236,9 +281,7 @@ fn is_start(look: &Look<'_>, points: &[(f64, f64)], until: f64, level: f64) -> b
         let much = FALLS_ON * (level - last);
         second - third >= much && third - last >= much
     });
-    until - from <= EARLY * (to - from)
-        && !falls_on
-        && !(look.is_open() && super::load::piles_up(look))
+    until - from <= EARLY * (to - from) && !falls_on && !piles_up(look)
 }
 
 fn slow_start(look: &Look<'_>, points: &[(f64, f64)]) -> Option<SlowStart> {
@@ -318,10 +361,15 @@ fn is_drift(points: &[(f64, f64)], found: &[Level]) -> bool {
     if !rising && !falling {
         return false;
     }
+    two_levels(points).is_some_and(|two| off_line(points) < two.left)
+}
+
+/// Squares around a straight line.
+fn off_line(points: &[(f64, f64)]) -> f64 {
     let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
-    let Some(line) = line else { return false };
-    let off_line: f64 = points.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum();
-    two_levels(points).is_some_and(|two| off_line < two.left)
+    line.map_or(f64::INFINITY, |line| {
+        points.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum()
+    })
 }
 
 /// A series as two levels, the step wherever it fits best.
@@ -538,6 +586,13 @@ fn resumed(look: &Look<'_>) -> Vec<Resumed> {
 fn period(stalls: &[Standstill]) -> Option<f64> {
     /// Of more the mean forgives one.
     const SEVERAL: std::ops::RangeInclusive<usize> = 6..=40;
+    /// Of fewer each has to be there, and at its time: two of three distances are even by chance too often.
+    const FEW: usize = 4;
+    if stalls.len() <= FEW {
+        let even = even(stalls, 0.03)?;
+        let lasted = stalls.last()?.from - stalls.first()?.from;
+        return (lasted < even * (stalls.len() as f64 - 0.5)).then_some(even);
+    }
     // by chance they are off by a quarter of it on average
     even(stalls, 0.1).or_else(|| {
         let without = |i: usize| Some([stalls.get(..i)?, stalls.get(i + 1..)?].concat());

@@ -804,3 +804,136 @@ fn a_start_that_is_slow_at_once_or_less_and_less_is_one() {
         }
     }
 }
+
+#[test]
+fn few_requests_one_at_a_time_tell_a_drift_and_a_step() {
+    let up_to_40: Lengths = |_, draw| (60, draw.whole(10.0, 40.0));
+    let cases: [(Lengths, f64, f64, Pace, Cause); 5] = [
+        (
+            |_, _| (60, 30),
+            9.0,
+            15.0,
+            |t| 1.0 + 0.8 * (t / 14e3).min(1.0),
+            Cause::Drift,
+        ),
+        (
+            OF_40,
+            12.0,
+            18.0,
+            |t| 1.0 + (t / 18e3).min(1.0),
+            Cause::Drift,
+        ),
+        (
+            up_to_40,
+            9.0,
+            15.0,
+            |t| 1.0 + 1.5 * (t / 14e3).min(1.0),
+            Cause::Drift,
+        ),
+        (
+            OF_40,
+            16.0,
+            20.0,
+            |t| 1.0 - 0.4 * (t / 20e3).min(1.0),
+            Cause::Drift,
+        ),
+        (
+            OF_40,
+            12.0,
+            16.0,
+            |t| if t < 9e3 { 1.0 } else { 1.8 },
+            Cause::Step,
+        ),
+    ];
+    for (lengths, step, seconds, pace, cause) in cases {
+        for found in firsts(Asks::Closed(1), lengths, seconds, &paced(step, 25.0, pace)) {
+            assert_eq!(found, [cause], "{step} ms, {seconds} s");
+        }
+    }
+    for lengths in [OF_40, up_to_40, mixed as Lengths] {
+        for asks in [Asks::Closed(1), Asks::Closed(3)] {
+            for found in firsts(asks, lengths, 15.0, &paced(11.0, 25.0, |_| 1.0)) {
+                assert!(
+                    found.iter().all(|cause| *cause == Cause::Healthy),
+                    "{found:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn first_tokens_that_take_longer_and_longer_are_a_drift_in_an_open_loop() {
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 18.0,
+            ..cell(
+                Asks::Poisson(8.0),
+                |_, _| (60, 20),
+                paced(9.0, 1.0, |_| 1.0),
+            )
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        let begun = samples[0].requests[0].start;
+        for request in &mut samples[0].requests {
+            // 100 ms at first, 400 ms in the end
+            let late = 1e8 * (1.0 + 3.0 * (request.start - begun).as_secs_f64() / 18.0);
+            request.end = request.end + Nanos::from_f64(late);
+            request.ttft = request.ttft.map(|ttft| ttft + late);
+        }
+        assert_eq!(
+            found(&run, &samples).first(),
+            Some(&Cause::Drift),
+            "seed {seed}"
+        );
+    }
+    // a queue that comes and goes, close to what the server can do
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Poisson(5.3), equal, 40.0, &server) {
+        assert!(!found.contains(&Cause::Drift), "{found:?}");
+    }
+}
+
+#[test]
+fn an_overload_by_prompts_is_one_though_no_answer_ended_while_it_lasted() {
+    let prompts: Lengths = |_, draw| (draw.whole(500.0, 700.0), 20);
+    let server = Server {
+        blocking: true,
+        slots: 2000,
+        prefill: 0.0,
+        prefill_token: 0.3,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Poisson(8.0), prompts, 16.0, &server) {
+        assert_eq!(found.first(), Some(&Cause::Overload), "{found:?}");
+    }
+    // long answers fill a server that has room for them
+    let roomy = Server {
+        step_each: 0.1,
+        slots: 2000,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Poisson(6.0), |_, _| (100, 2000), 12.0, &roomy) {
+        assert!(!found.contains(&Cause::Overload), "{found:?}");
+    }
+}
+
+#[test]
+fn three_stops_at_any_times_have_no_period() {
+    let periodic = |at: &[f64]| {
+        let server = Server {
+            freezes: at.iter().map(|at| (*at, 600.0)).collect(),
+            ..Server::default()
+        };
+        let found = firsts(Asks::Closed(4), equal, 12.0, &server);
+        found
+            .iter()
+            .all(|found| found.contains(&Cause::PeriodicStall))
+    };
+    assert!(!periodic(&[840.0, 2010.0, 4340.0]) && !periodic(&[1000.0, 4000.0, 7700.0]));
+    assert!(!periodic(&[1000.0, 5000.0, 7000.0, 11000.0]));
+    assert!(periodic(&[1000.0, 4500.0, 8000.0]) && periodic(&[1000.0, 4000.0, 7000.0, 10000.0]));
+}

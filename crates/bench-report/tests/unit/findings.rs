@@ -107,6 +107,15 @@ fn overload_is_told_with_both_rates() {
         headline(&found),
         "overload in r20: the server completes 2.84 requests/s of 20 requests/s offered, so its queue keeps growing"
     );
+    found.evidence.remove(0);
+    for (figure, ns) in [(Known::Ttft, 1e10), (Known::QuietTtft, 8e8)] {
+        let evidence = Evidence::new(figure.into(), ns, Unit::Ns);
+        found.evidence.push(evidence);
+    }
+    assert_eq!(
+        headline(&found),
+        "overload in r20: at 20 requests/s requests pile up until the last was sent, and a first token takes 10.0 s at the end, 800 ms at the beginning"
+    );
 }
 
 #[test]
