@@ -4,7 +4,7 @@ mod links;
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Reading, ReadingSource, Stamp};
+use bench_schema::ReadingSource;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor};
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
@@ -14,15 +14,12 @@ use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper::{Device, Nvml};
 
 use crate::config::Gpus;
-use crate::host::Slowly;
-use crate::reading::{Draft, Named};
+use crate::reading::{Draft, Round};
 use crate::sampler::Source;
 
 /// Reads every GPU that NVML shows.
 pub(crate) struct GpuSource {
     state: State,
-    slowly: Slowly,
-    named: Named,
 }
 
 enum State {
@@ -39,8 +36,6 @@ impl GpuSource {
     pub(crate) fn new(gpus: Gpus) -> Self {
         Self {
             state: State::NotTried(gpus),
-            slowly: Slowly::default(),
-            named: Named::default(),
         }
     }
 }
@@ -87,43 +82,42 @@ impl Source for GpuSource {
         "gpu"
     }
 
-    fn read_all_next(&mut self) {
-        self.slowly.make_due();
-    }
-
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
+    fn read(&mut self, round: &mut Round<'_>) {
         if let State::NotTried(gpus) = &self.state {
-            let from = now();
+            let from = (round.now)();
             self.state = State::open(gpus).unwrap_or_else(|why| {
-                let mut draft = Draft::new(ReadingSource::Gpu, "", from, &mut self.named);
-                draft.unknown("gpu", why);
-                draft.finish(now()).into_iter().for_each(&mut *emit);
+                round.hand_on(ReadingSource::Gpu, "", (from, None), |draft| {
+                    draft.unknown("gpu", why);
+                });
                 State::Absent
             });
         }
         let State::Open { nvml, gpus } = &self.state else {
             return;
         };
-        let slow = self.slowly.is_due(now());
+        let whole = round.whole;
         for index in 0..*gpus {
-            let from = now();
+            let from = (round.now)();
             let instance = index.to_string();
             let gpu = nvml.device_by_index(index);
-            let mut draft = Draft::new(ReadingSource::Gpu, &instance, from, &mut self.named);
-            match &gpu {
-                Ok(gpu) => {
-                    read_fast(gpu, &mut draft);
-                    if slow {
-                        read_slow(gpu, &mut draft);
+            round.hand_on(
+                ReadingSource::Gpu,
+                &instance,
+                (from, None),
+                |draft| match &gpu {
+                    Ok(gpu) => {
+                        read_fast(gpu, draft);
+                        if whole {
+                            read_slow(gpu, draft);
+                        }
                     }
-                }
-                Err(error) => draft.unknown("gpu", reason(error)),
-            }
-            draft.finish(now()).into_iter().for_each(&mut *emit);
+                    Err(error) => draft.unknown("gpu", reason(error)),
+                },
+            );
             if let Ok(gpu) = gpu.as_ref()
-                && slow
+                && whole
             {
-                read_instances(gpu, &instance, &mut self.named, now, emit);
+                read_instances(gpu, &instance, round);
             }
         }
     }
@@ -292,27 +286,21 @@ fn read_processes(gpu: &Device<'_>, draft: &mut Draft<'_>) {
 }
 
 /// The MIG instances of a GPU that is divided: their memory; NVML tells no utilisation of them.
-fn read_instances(
-    gpu: &Device<'_>,
-    parent: &str,
-    named: &mut Named,
-    now: &dyn Fn() -> Stamp,
-    emit: &mut dyn FnMut(Reading),
-) {
+fn read_instances(gpu: &Device<'_>, parent: &str, round: &mut Round<'_>) {
     // A card that cannot be divided says so here; that is nothing to report.
     if !gpu.mig_mode().is_ok_and(|mode| mode.current == 1) {
         return;
     }
     for index in 0..gpu.mig_device_count().unwrap_or(0) {
-        let from = now();
+        let from = (round.now)();
         let Ok(instance) = gpu.mig_device_by_index(index) else {
             continue;
         };
         let name = format!("{parent}/mig{index}");
-        let mut draft = Draft::new(ReadingSource::Gpu, &name, from, named);
-        read_memory(&instance, &mut draft);
-        draft.unknown("utilisation_share", "NVML reports none for a MIG instance");
-        draft.finish(now()).into_iter().for_each(&mut *emit);
+        round.hand_on(ReadingSource::Gpu, &name, (from, None), |draft| {
+            read_memory(&instance, draft);
+            draft.unknown("utilisation_share", "NVML reports none for a MIG instance");
+        });
     }
 }
 

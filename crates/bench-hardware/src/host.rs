@@ -2,35 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
+use bench_schema::ReadingSource;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::kernel::{
     CpuTimes, KernelUnits, ProcFile, cpu_times, disk_totals, malformed, pressure, traffic,
 };
-use crate::reading::{Draft, Named};
+use crate::reading::{Draft, Round};
 use crate::sampler::Source;
-
-/// When what changes slowly, or costs more, was last read.
-#[derive(Default)]
-pub(crate) struct Slowly(Option<Stamp>);
-
-impl Slowly {
-    /// Whether it is to be read again now: about once a second.
-    pub(crate) fn is_due(&mut self, now: Stamp) -> bool {
-        const PERIOD: Nanos = Nanos::from_millis(990);
-        let due = self.0.is_none_or(|last| now - last >= PERIOD);
-        if due {
-            self.0 = Some(now);
-        }
-        due
-    }
-
-    /// It is due at the next reading, whenever it was last read.
-    pub(crate) fn make_due(&mut self) {
-        self.0 = None;
-    }
-}
 
 /// Reads `/proc` and asks sysinfo.
 pub(crate) struct HostSource {
@@ -41,8 +20,6 @@ pub(crate) struct HostSource {
     units: KernelUnits,
     block: PathBuf,
     sysinfo: Result<System, String>,
-    slowly: Slowly,
-    named: Named,
 }
 
 impl HostSource {
@@ -64,8 +41,6 @@ impl HostSource {
             units: KernelUnits::of_this_machine(),
             block: sys.join("block"),
             sysinfo: System::new_with_specifics(wanted).map_err(|e| format!("sysinfo: {e:?}")),
-            slowly: Slowly::default(),
-            named: Named::default(),
         }
     }
 
@@ -172,24 +147,14 @@ impl Source for HostSource {
         "host"
     }
 
-    fn read_all_next(&mut self) {
-        self.slowly.make_due();
-    }
-
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        let from = now();
-        let slow = self.slowly.is_due(from);
-        // The draft borrows the names, and the readers borrow the rest.
-        let mut named = std::mem::take(&mut self.named);
-        let mut draft = Draft::new(ReadingSource::Host, "", from, &mut named);
-        self.read_fast(slow, &mut draft);
-        if slow {
-            self.read_slow(&mut draft);
-        }
-        if let Some(reading) = draft.finish(now()) {
-            emit(reading);
-        }
-        self.named = named;
+    fn read(&mut self, round: &mut Round<'_>) {
+        let (from, whole) = ((round.now)(), round.whole);
+        round.hand_on(ReadingSource::Host, "", (from, None), |draft| {
+            self.read_fast(whole, draft);
+            if whole {
+                self.read_slow(draft);
+            }
+        });
     }
 }
 

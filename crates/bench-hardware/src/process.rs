@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
+use bench_schema::{Nanos, ReadingSource, Stamp};
 
 use crate::config::ServerProcess;
-use crate::host::Slowly;
 use crate::kernel::{
     KernelUnits, ProcFile, ProcessStat, cgroup_cpu, cgroup_directory, cgroup_figures, listener,
     malformed, parent, process_stat, processes, run_queue_wait, text,
 };
-use crate::reading::{Draft, Named};
+use crate::reading::{Draft, Round};
 use crate::sampler::{Source, thread_cpu};
 
 /// Reads one process tree: CPU time and memory at every tick, the rest once a second.
@@ -21,8 +20,6 @@ pub(crate) struct ProcessSource {
     proc: PathBuf,
     units: KernelUnits,
     tree: Option<Tree>,
-    slowly: Slowly,
-    named: Named,
 }
 
 #[derive(Clone, Copy)]
@@ -50,8 +47,6 @@ impl ProcessSource {
             proc: PathBuf::from("/proc"),
             units: KernelUnits::of_this_machine(),
             tree: None,
-            slowly: Slowly::default(),
-            named: Named::default(),
         }
     }
 
@@ -91,27 +86,17 @@ impl Source for ProcessSource {
         }
     }
 
-    fn read_all_next(&mut self) {
-        self.slowly.make_due();
-    }
-
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        let from = now();
-        let slow = self.slowly.is_due(from);
-        let found = if slow { self.find(from) } else { Ok(()) };
+    fn read(&mut self, round: &mut Round<'_>) {
+        let (from, whole) = ((round.now)(), round.whole);
+        let found = if whole { self.find(from) } else { Ok(()) };
         let instance = match (&self.tree, self.target) {
             (Some(tree), Target::Server(_)) => tree.root.to_string(),
             _ => String::new(),
         };
-        // The draft borrows the names, and the readers borrow the rest.
-        let mut named = std::mem::take(&mut self.named);
-        let mut draft = Draft::new(self.source, &instance, from, &mut named);
-        match found {
-            Ok(()) => self.read_tree(slow, &mut draft),
+        round.hand_on(self.source, &instance, (from, None), |draft| match found {
+            Ok(()) => self.read_tree(whole, draft),
             Err(why) => draft.unknown("process", why),
-        }
-        draft.finish(now()).into_iter().for_each(emit);
-        self.named = named;
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
+use bench_schema::{Nanos, ReadingSource};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ use crate::HardwareError;
 use crate::config::PrometheusQueries;
 use crate::exposition::Sample;
 use crate::names::{Facts, Part, dcgm_by_gpu, dcgm_query};
-use crate::reading::{Draft, Named};
+use crate::reading::{Draft, Round};
 use crate::sampler::Source;
 use crate::scrape::{Fetch, FetchLimits, without_credentials};
 
@@ -21,7 +21,6 @@ pub(crate) struct QuerySource {
     queries: Vec<Query>,
     fetch: Arc<dyn Fetch>,
     limits: FetchLimits,
-    named: Named,
     facts: Facts,
 }
 
@@ -52,7 +51,6 @@ impl QuerySource {
             queries: gpus.into_iter().chain(named).collect(),
             fetch,
             limits,
-            named: Named::default(),
             facts: Facts::default(),
         }
     }
@@ -71,9 +69,9 @@ impl Source for QuerySource {
         self.facts.known()
     }
 
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
+    fn read(&mut self, round: &mut Round<'_>) {
         for query in &self.queries {
-            let from = now();
+            let from = (round.now)();
             let samples = self
                 .fetch
                 .get(&query.url, self.limits)
@@ -82,13 +80,11 @@ impl Source for QuerySource {
                 self.facts.learn(samples);
             }
             let parts = samples.and_then(|samples| parts(query.name.as_deref(), &samples));
-            let to = now();
+            let window = (from, Some((round.now)()));
             let mut say = |part: &str, fill: &dyn Fn(&mut Draft<'_>)| {
                 let instance = format!("{} {part}", self.instance);
                 let source = ReadingSource::Prometheus;
-                let mut draft = Draft::new(source, instance.trim_end(), from, &mut self.named);
-                fill(&mut draft);
-                draft.finish(to).into_iter().for_each(&mut *emit);
+                round.hand_on(source, instance.trim_end(), window, fill);
             };
             match parts {
                 Ok(parts) => {

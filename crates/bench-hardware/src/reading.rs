@@ -6,6 +6,31 @@ use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::names::Part;
 
+/// One round of a source: how much is due, and where its readings go.
+pub(crate) struct Round<'a> {
+    pub(crate) now: &'a dyn Fn() -> Stamp,
+    /// Whether what changes slowly, or costs more, is due too.
+    pub(crate) whole: bool,
+    pub(crate) named: &'a mut Named,
+    pub(crate) emit: &'a mut dyn FnMut(Reading),
+}
+
+impl Round<'_> {
+    /// Hands on a reading of a window, which is over when `fill` is where no end is given.
+    pub(crate) fn hand_on(
+        &mut self,
+        source: ReadingSource,
+        instance: &str,
+        (from, to): (Stamp, Option<Stamp>),
+        fill: impl FnOnce(&mut Draft<'_>),
+    ) {
+        let mut draft = Draft::new(source, instance, from, self.named);
+        fill(&mut draft);
+        let reading = draft.finish(to.unwrap_or_else(self.now));
+        reading.into_iter().for_each(&mut *self.emit);
+    }
+}
+
 /// A reading that is being made. The window is closed when everything has been read, so that it can lag but never lead.
 pub(crate) struct Draft<'a> {
     reading: Reading,
@@ -80,7 +105,10 @@ impl<'a> Draft<'a> {
     /// Say why a value is missing, if this has not been said of this instance before.
     pub(crate) fn unknown(&mut self, name: &str, why: impl Into<String>) {
         let why = why.into();
-        if self.named.is_news(&self.reading.instance, name, &why) {
+        let Reading {
+            source, instance, ..
+        } = &self.reading;
+        if self.named.is_news(*source, instance, name, &why) {
             self.reading.unknown.insert(name.to_owned(), why);
         }
     }
@@ -96,18 +124,16 @@ impl<'a> Draft<'a> {
 /// What has been said to be unknown, so that it is said once and not ten times a second.
 #[derive(Default)]
 pub(crate) struct Named {
-    said: BTreeMap<(String, String), BTreeSet<String>>,
+    said: BTreeMap<(ReadingSource, String, String), BTreeSet<String>>,
 }
 
 /// Reasons kept for one name. A server that fails in ever new words must not fill the disk.
 const REASONS_PER_NAME: usize = 4;
 
 impl Named {
-    fn is_news(&mut self, instance: &str, name: &str, why: &str) -> bool {
-        let said = self
-            .said
-            .entry((instance.to_owned(), name.to_owned()))
-            .or_default();
+    fn is_news(&mut self, of: ReadingSource, instance: &str, name: &str, why: &str) -> bool {
+        let key = (of, instance.to_owned(), name.to_owned());
+        let said = self.said.entry(key).or_default();
         said.len() < REASONS_PER_NAME && said.insert(why.to_owned())
     }
 }

@@ -20,6 +20,7 @@ use crate::gpu::GpuSource;
 use crate::host::HostSource;
 use crate::process::ProcessSource;
 use crate::query::QuerySource;
+use crate::reading::{Named, Round};
 use crate::scrape::{Fetch, FetchLimits, ScrapeKind, ScrapeSource};
 
 /// The run's clock, as the sampler is given it.
@@ -30,11 +31,8 @@ pub(crate) trait Source: Send {
     /// What its cost is booked under: `host`, `client`, `gpu`, …
     fn name(&self) -> &'static str;
 
-    /// The next reading is to be of everything, also of what is otherwise read once a second.
-    fn read_all_next(&mut self) {}
-
     /// Read once and hand on what was read.
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading));
+    fn read(&mut self, round: &mut Round<'_>);
 
     /// CPU time that another thread has spent for it since this was last asked.
     fn cpu_elsewhere(&self) -> Nanos {
@@ -282,6 +280,9 @@ type Asker = Sender<()>;
 /// The shortest period: below it the sampler would be the load.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// How often what changes slowly, or costs more, is read too: about once a second.
+const WHOLE_EVERY: Nanos = Nanos::from_millis(990);
+
 /// How often a worker says what it has cost so far.
 const COST_EVERY: Nanos = Nanos::from_secs(1);
 
@@ -291,6 +292,9 @@ struct Worker {
     name: String,
     every: Duration,
     sources: Vec<Box<dyn Source>>,
+    /// When what changes slowly, or costs more, was last read too.
+    whole: Option<Stamp>,
+    named: Named,
 }
 
 fn wanted(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker> {
@@ -342,6 +346,8 @@ impl Worker {
             name: first.map_or_else(String::new, |source| source.name().to_owned()),
             every: every.max(SHORTEST),
             sources,
+            whole: None,
+            named: Named::default(),
         }
     }
 
@@ -379,9 +385,7 @@ impl Worker {
                 Ok(first) => {
                     // orders that waited for a slow source are all met by one reading
                     let askers: Vec<_> = std::iter::once(first).chain(orders.try_iter()).collect();
-                    for source in &mut self.sources {
-                        source.read_all_next();
-                    }
+                    self.whole = None;
                     self.tick(now, queue, &mut costs);
                     last_cost = now();
                     report_cost(now, queue, &mut costs);
@@ -402,9 +406,19 @@ impl Worker {
     }
 
     fn tick(&mut self, now: &Clock, queue: &SyncSender<Parcel>, costs: &mut [SourceCost]) {
+        let due = |last: Stamp| now() - last >= WHOLE_EVERY;
+        let whole = self.whole.is_none_or(due);
+        if whole {
+            self.whole = Some(now());
+        }
         for (source, cost) in self.sources.iter_mut().zip(costs) {
             let (began, cpu) = (now(), thread_cpu());
-            source.read(now.as_ref(), &mut |reading| hand_on(reading, queue, cost));
+            source.read(&mut Round {
+                now: now.as_ref(),
+                whole,
+                named: &mut self.named,
+                emit: &mut |reading| hand_on(reading, queue, cost),
+            });
             cost.cpu += thread_cpu() - cpu + source.cpu_elsewhere();
             cost.ticks += 1;
             cost.longest = cost.longest.max(now() - began);

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_schema::{Nanos, Reading, ReadingSource, Stamp, is_counter};
+use bench_schema::{Nanos, ReadingSource, Stamp, is_counter};
 
 use crate::exposition::Page;
 use crate::names::{Facts, Part, Rule, canonical, dcgm_by_gpu, server_rules};
-use crate::reading::{Draft, Named};
+use crate::reading::{Draft, Round};
 use crate::sampler::Source;
 
 /// Whose page it is.
@@ -25,7 +25,6 @@ pub(crate) struct ScrapeSource {
     instance: String,
     fetch: Arc<dyn Fetch>,
     limits: FetchLimits,
-    named: Named,
     failures: u64,
     scrapes: u64,
     before: Option<Before>,
@@ -53,7 +52,6 @@ impl ScrapeSource {
             instance: without_credentials(url),
             fetch,
             limits,
-            named: Named::default(),
             failures: 0,
             scrapes: 0,
             before: None,
@@ -111,43 +109,40 @@ impl Source for ScrapeSource {
         self.facts.known()
     }
 
-    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        let from = now();
+    fn read(&mut self, round: &mut Round<'_>) {
+        let from = (round.now)();
         let fetched = self.page();
-        let to = now();
+        let to = (round.now)();
         self.scrapes += 1;
-        let mut named = std::mem::take(&mut self.named);
-        let mut about = Draft::new(self.source(), &self.instance, from, &mut named);
-        let parts = match &fetched {
-            Ok((page, bytes)) => {
-                about.set("page_bytes", *bytes as f64);
-                about.set("page_samples", page.samples.len() as f64);
-                describe_faults(page, &mut about);
-                self.facts.learn(&page.samples);
-                self.parts(page)
-            }
-            Err(why) => {
-                self.failures += 1;
-                about.unknown("page", why.clone());
-                BTreeMap::new()
-            }
-        };
-        if fetched.is_ok() && parts.values().all(|part| part.values.is_empty()) {
-            about.unknown("page", "none of its metrics is known to this program");
+        self.failures += u64::from(fetched.is_err());
+        let (source, window) = (self.source(), (from, Some(to)));
+        let mut parts = BTreeMap::new();
+        if let Ok((page, _)) = &fetched {
+            self.facts.learn(&page.samples);
+            parts = self.parts(page);
         }
-        about.set("scrape_s", (to - from).as_secs_f64());
-        about.set("scrapes_total", self.scrapes as f64);
-        about.set("scrape_failures_total", self.failures as f64);
-        about.finish(to).into_iter().for_each(&mut *emit);
+        round.hand_on(source, &self.instance, window, |about| {
+            match &fetched {
+                Ok((page, bytes)) => {
+                    about.set("page_bytes", *bytes as f64);
+                    about.set("page_samples", page.samples.len() as f64);
+                    describe_faults(page, about);
+                    if parts.values().all(|part| part.values.is_empty()) {
+                        about.unknown("page", "none of its metrics is known to this program");
+                    }
+                }
+                Err(why) => about.unknown("page", why.clone()),
+            }
+            about.set("scrape_s", (to - from).as_secs_f64());
+            about.set("scrapes_total", self.scrapes as f64);
+            about.set("scrape_failures_total", self.failures as f64);
+        });
         if fetched.is_ok() && self.kind == ScrapeKind::Server {
-            self.first_events(&parts, (from, to), &mut named, emit);
+            self.first_events(&parts, (from, to), round);
         }
-        for (instance, part) in parts {
-            let mut draft = Draft::new(self.source(), &instance, from, &mut named);
-            draft.take(&part);
-            draft.finish(to).into_iter().for_each(&mut *emit);
+        for (instance, part) in &parts {
+            round.hand_on(source, instance, window, |draft| draft.take(part));
         }
-        self.named = named;
     }
 }
 
@@ -161,8 +156,7 @@ impl ScrapeSource {
         &mut self,
         parts: &BTreeMap<String, Part>,
         read: (Stamp, Stamp),
-        named: &mut Named,
-        emit: &mut dyn FnMut(Reading),
+        round: &mut Round<'_>,
     ) {
         let mut counters = BTreeSet::new();
         for (instance, part) in parts {
@@ -184,11 +178,11 @@ impl ScrapeSource {
         }
         for (instance, names) in new {
             for (from, to) in [before.first, before.last] {
-                let mut draft = Draft::new(source, instance, from, named);
-                for name in &names {
-                    draft.set(name, 0.0);
-                }
-                draft.finish(to).into_iter().for_each(&mut *emit);
+                round.hand_on(source, instance, (from, Some(to)), |draft| {
+                    for name in &names {
+                        draft.set(name, 0.0);
+                    }
+                });
             }
         }
         before.counters.append(&mut counters);

@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use super::*;
+use crate::reading::Named;
 
 #[test]
 fn descendants_are_found_at_any_depth_and_a_ring_ends() {
