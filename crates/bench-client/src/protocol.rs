@@ -76,6 +76,10 @@ impl<'a> Document<'a> {
     pub(crate) fn parse<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
         json::parse(self.data)
     }
+
+    pub(crate) fn read<T: Deserialize<'a>>(self, emit: impl FnOnce(T)) -> Result<(), DecodeError> {
+        self.parse().map(emit)
+    }
 }
 
 impl<'a> From<SseEvent<'a>> for Document<'a> {

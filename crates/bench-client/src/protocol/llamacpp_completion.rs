@@ -3,10 +3,10 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
+use super::Delta;
 use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Text};
 use super::openai::LlamaTimings;
-use super::{DecodeError, Delta, Document};
 
 /// The native API of llama.cpp's server.
 pub(crate) const API: Api = Api {
@@ -19,7 +19,7 @@ pub(crate) const API: Api = Api {
         renamed: "max_tokens=n_predict repetition_penalty=repeat_penalty",
         ..Parameters::OPENAI
     },
-    read,
+    read: |document, out| document.read(|event: StreamEvent<'_>| event.emit(document.whole, out)),
     ..Api::COMMON
 };
 
@@ -64,11 +64,4 @@ impl StreamEvent<'_> {
         }
         self.error.emit(out);
     }
-}
-
-fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-    document
-        .parse::<StreamEvent<'_>>()?
-        .emit(document.whole, out);
-    Ok(())
 }

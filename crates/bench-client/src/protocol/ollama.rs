@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, List, Text};
-use super::{DecodeError, Delta, Document, Framing};
+use super::{Delta, Framing};
 
 /// Ollama's `/api/chat`.
 pub(crate) const CHAT: Api = Api {
@@ -18,7 +18,7 @@ pub(crate) const CHAT: Api = Api {
         renamed: "max_tokens=num_predict repetition_penalty=repeat_penalty",
         ..Parameters::OPENAI
     },
-    read,
+    read: |document, out| document.read(|line: Line<'_>| line.emit(document.whole, out)),
     ..Api::COMMON
 };
 
@@ -134,9 +134,4 @@ impl Line<'_> {
         out.finish(self.done_reason.filled().unwrap_or("stop"));
         out.end_marker();
     }
-}
-
-fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-    document.parse::<Line<'_>>()?.emit(document.whole, out);
-    Ok(())
 }

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, Nanos, Usage};
 use serde::Deserialize;
 
+use super::Delta;
 use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Number, Text};
-use super::{DecodeError, Delta, Document};
 
 /// The native API of SGLang.
 pub(crate) const API: Api = Api {
@@ -18,7 +18,7 @@ pub(crate) const API: Api = Api {
         renamed: "max_tokens=max_new_tokens min_tokens=min_new_tokens seed=sampling_seed",
         ..Parameters::OPENAI
     },
-    read,
+    read: |document, out| document.read(|event: StreamEvent<'_>| event.emit(out)),
     ..Api::COMMON
 };
 
@@ -99,9 +99,4 @@ impl StreamEvent<'_> {
         }
         self.error.emit(out);
     }
-}
-
-fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-    document.parse::<StreamEvent<'_>>()?.emit(out);
-    Ok(())
 }

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, Nanos, Usage};
 use serde::Deserialize;
 
+use super::Delta;
 use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, List, Text};
-use super::{DecodeError, Delta, Document};
 
 /// The native API of text-generation-inference.
 pub(crate) const API: Api = Api {
@@ -26,7 +26,7 @@ pub(crate) const API: Api = Api {
         },
         ..Parameters::OPENAI
     },
-    read,
+    read: |document, out| document.read(|event: StreamEvent<'_>| event.emit(document.whole, out)),
     read_header,
     ..Api::COMMON
 };
@@ -88,13 +88,6 @@ impl StreamEvent<'_> {
         }
         self.error.emit(out);
     }
-}
-
-fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-    document
-        .parse::<StreamEvent<'_>>()?
-        .emit(document.whole, out);
-    Ok(())
 }
 
 /// A whole answer has its timings in headers, in milliseconds.

@@ -5,9 +5,9 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
+use super::Delta;
 use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Text};
-use super::{DecodeError, Delta, Document};
 
 /// TensorRT-LLM's ensemble: members of the body are the model's inputs.
 pub(crate) const TENSORRT_LLM: Api = Api {
@@ -24,7 +24,7 @@ pub(crate) const TENSORRT_LLM: Api = Api {
         renamed: "min_tokens=min_length seed=random_seed stop=stop_words",
         ..Parameters::OPENAI
     },
-    read,
+    read: |document, out| document.read(|event: StreamEvent<'_>| event.emit(out)),
     ..Api::COMMON
 };
 
@@ -75,9 +75,4 @@ impl StreamEvent<'_> {
         out.finish(reason.unwrap_or_default());
         self.error.emit(out);
     }
-}
-
-fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-    document.parse::<StreamEvent<'_>>()?.emit(out);
-    Ok(())
 }
