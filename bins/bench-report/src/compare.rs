@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bench_frames::run_name;
 use bench_insight::{BLOCK, CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::RunFiles;
@@ -287,11 +288,6 @@ pub(crate) fn percent(share: f64) -> String {
 /// Each group's folder, which says more than the title: that of its one run, or the one that all of its runs lie in, else its first run's. The whole path where folders
 /// in different places have one name.
 pub(crate) fn names(groups: &[&[RunFolder]]) -> Vec<String> {
-    let of = |path: &Path| {
-        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let last = whole.file_name();
-        last.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    };
     let shared: Vec<Option<&Path>> = groups.iter().map(|runs| folder_of(runs)).collect();
     let folders = groups.iter().zip(&shared).map(|(runs, own)| match own {
         Some(own) if shared.iter().filter(|other| **other == Some(*own)).count() == 1 => {
@@ -303,7 +299,7 @@ pub(crate) fn names(groups: &[&[RunFolder]]) -> Vec<String> {
         }
     });
     let folders: Vec<(PathBuf, usize)> = folders.collect();
-    let short: Vec<String> = folders.iter().map(|(folder, _)| of(folder)).collect();
+    let short: Vec<String> = folders.iter().map(|(folder, _)| run_name(folder)).collect();
     let name = |((folder, more), own): (&(PathBuf, usize), &String)| {
         let shared = short.iter().filter(|name| *name == own).count() > 1;
         let name = if shared {

@@ -146,18 +146,9 @@ impl SearchAsked {
     /// What one shard's part of the stages comes to: nothing, since its requests alone say nothing of the whole load.
     pub fn of_part(&self) -> CapacityRecord {
         CapacityRecord {
-            factor: self.factor().to_owned(),
             stopped: SearchEnd::Ended,
             why: Some(OF_A_PART.to_owned()),
-            value: None,
-            low: None,
-            high: None,
-            precision: self.precision,
-            binding: None,
-            objectives: Vec::new(),
-            left_out: BTreeMap::new(),
-            requests: 0,
-            seconds: 0.0,
+            ..self.found(&[], &[])
         }
     }
 

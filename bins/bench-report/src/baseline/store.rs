@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use bench_frames::run_dirs;
+use bench_frames::{run_dirs, run_name};
 use bench_schema::{JournalFile, PlanRecord, TrustVerdict, check_digest, read_file};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -281,13 +281,9 @@ pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
 }
 
 fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept, CommandError> {
-    let whole = run.path.canonicalize().unwrap_or_else(|_| run.path.clone());
-    let own = whole
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
     // The number keeps the order, and apart what has the same name elsewhere.
-    let name = match own.as_deref().map(|own| files::plain_name(own, into)) {
-        Some(Ok(own)) => format!("{:02}-{own}", index + 1),
+    let name = match files::plain_name(&run_name(&run.path), into) {
+        Ok(own) => format!("{:02}-{own}", index + 1),
         _ => format!("{:02}", index + 1),
     };
     let folder = into.join(&name);
