@@ -49,48 +49,58 @@ datasets *args:
     {{release}} --bin bench-report -- compare {{out}}/dataset-short {{out}}/dataset-medium {{out}}/dataset-long --axis dataset --html {{out}}/datasets.html
 
 # run a configuration file: just config throughput examples/configs/throughput-mixed-production.toml
-config benchmark file *args="":
-    {{release}} --bin bench-{{benchmark}} -- --config {{file}} {{args}}
+[positional-arguments]
+config benchmark file *args:
+    @name=$1; shift; {{release}} --bin bench-$name -- --config "$@"
 
 # serve the embedded engine
-engine *args="":
-    {{release}} --bin bench-engine -- serve {{args}}
+[positional-arguments]
+engine *args:
+    @{{release}} --bin bench-engine -- serve "$@"
 
 # make the reports of a run again
-render run *args="":
-    {{release}} --bin bench-report -- render {{run}} {{args}}
+[positional-arguments]
+render run *args:
+    @{{release}} --bin bench-report -- render "$@"
 
 # docs/gallery anew: every shipped study on the embedded engine, about an hour (BIN: folder of built programs)
 gallery bin="":
     bash scripts/gallery {{bin}}
 
 # compare two runs
-compare base new *args="":
-    {{release}} --bin bench-report -- compare {{base}} {{new}} {{args}}
+[positional-arguments]
+compare base new *args:
+    @{{release}} --bin bench-report -- compare "$@"
 
 # fail when NEW is worse than BASE by more than MAX: just gate results/a results/b e2e.p95:5%,output_tokens_per_s:3%
-gate base new max="all:5%" *args="":
-    {{release}} --bin bench-report -- gate {{base}} {{new}} --max-regression {{max}} {{args}}
+[positional-arguments]
+gate base new max="all:5%" *args:
+    @base=$1; new=$2; max=$3; shift 3; {{release}} --bin bench-report -- gate "$base" "$new" --max-regression "$max" "$@"
 
 # keep runs under a name, list, show or remove them: just baseline save NAME RUN…
+[positional-arguments]
 baseline *args:
-    {{release}} --bin bench-report -- baseline {{args}}
+    @{{release}} --bin bench-report -- baseline "$@"
 
 # what a run comes to in days, users, replicas, money and energy
-capacity run *args="":
-    {{release}} --bin bench-report -- capacity {{run}} {{args}}
+[positional-arguments]
+capacity run *args:
+    @{{release}} --bin bench-report -- capacity "$@"
 
 # join the run directories of shards into OUT
+[positional-arguments]
 merge out *runs:
-    {{release}} --bin bench-report -- merge --out {{out}} {{runs}}
+    @{{release}} --bin bench-report -- merge --out "$@"
 
 # write a run in the words of another tool: vllm, aiperf, csv, parquet or json
-export run format="csv" *args="":
-    {{release}} --bin bench-report -- export {{run}} --format {{format}} {{args}}
+[positional-arguments]
+export run format="csv" *args:
+    @run=$1; format=$2; shift 2; {{release}} --bin bench-report -- export "$run" --format "$format" "$@"
 
 # make run.json and the reports again from the records of a run that was killed
-recover run:
-    {{release}} --bin bench-report -- recover {{run}}
+[positional-arguments]
+recover run *args:
+    @{{release}} --bin bench-report -- recover "$@"
 
 # --- check -----------------------------------------------------------------------------------------------------------------------
 
