@@ -231,6 +231,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         complete: run.complete,
         incomplete_reason: run.incomplete_reason.as_deref(),
         server_kind: run.server.kind.as_deref(),
+        program: run.experiment,
         ignore_eos: asked.ignore_eos,
         shared_prefixes: shares_prefixes(run),
         asked_quantiles: &quantiles,

@@ -50,6 +50,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .iter()
         .flat_map(|look| fold(of_cell_alone(look, &looks)))
         .collect();
+    across::tell_prefill(&looks, &mut found);
     found.extend(load::gpu(&run.cells));
     let over_grids = across::all(&looks, &found);
     for of_all in over_grids.iter().filter(|f| across::is_of_level(f)) {

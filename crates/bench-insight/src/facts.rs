@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    ClockRecord, ConnectionFacts, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp, TokenSource,
+    Benchmark, ClockRecord, ConnectionFacts, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp,
+    TokenSource,
 };
 
 use crate::samples::{CellSamples, SampleKeeper};
@@ -25,6 +26,8 @@ pub struct TrustFacts<'a> {
     pub asked_quantiles: &'a [(Metric, f64)],
     /// What kind of server it is, so that the next step names its own switches.
     pub server_kind: Option<&'a str>,
+    /// Which program it is of, whose flags a next step names.
+    pub program: Benchmark,
     /// Facts that only single requests tell, by cell id; cells without an entry are not judged by them.
     pub cells: &'a BTreeMap<String, CellFacts>,
 }
@@ -40,7 +43,16 @@ impl<'a> TrustFacts<'a> {
             shared_prefixes: false,
             asked_quantiles: &[],
             server_kind: None,
+            program: Benchmark::Throughput,
             cells,
+        }
+    }
+
+    /// The flags by which more requests are measured.
+    pub(crate) fn more_requests(&self) -> &'static str {
+        match self.program {
+            Benchmark::Latency => "`--repeat`",
+            Benchmark::Throughput | Benchmark::Seqlen => "`--requests`, `--duration`",
         }
     }
 }

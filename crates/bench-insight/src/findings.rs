@@ -75,7 +75,9 @@ pub fn findings_with(
     assumptions: &CapacityAssumptions,
 ) -> Result<Vec<Finding>, InsightError> {
     let mut all = findings(run, samples);
-    all.extend(scenario_findings(scenarios, run)?);
+    let of_scenarios = scenario_findings(scenarios, run)?;
+    all.retain(|f| !is_told_by(&of_scenarios, f));
+    all.extend(of_scenarios);
     let planned = planning_findings(run, assumptions)?;
     all.extend(
         planned
@@ -84,6 +86,27 @@ pub fn findings_with(
             .collect::<Vec<_>>(),
     );
     Ok(ordered(all))
+}
+
+/// Whether scenarios tell all that a finding about objectives does: the same values in the same cells, held against the same limits.
+fn is_told_by(of_scenarios: &[Finding], about: &Finding) -> bool {
+    let codes = [Answer::SloMissed, Answer::SloMet, Answer::SloUndecided].map(Code::from);
+    let told = |figure: Known, finding: &Finding| -> Vec<(Option<String>, u64)> {
+        let own = finding.evidence.iter();
+        let own = own.filter(|e| e.figure == figure.into());
+        own.map(|e| (e.cell.clone(), e.value.to_bits())).collect()
+    };
+    let both = |finding: &Finding| [Known::Measured, Known::Limit].map(|of| told(of, finding));
+    let by: Vec<_> = of_scenarios.iter().map(both).collect();
+    let [measured, limits] = both(about);
+    let mut pairs = measured.iter().zip(&limits);
+    codes.contains(&about.code)
+        && !measured.is_empty()
+        && measured.len() == limits.len()
+        && pairs.all(|(value, limit)| {
+            by.iter()
+                .any(|[m, l]| m.contains(value) && l.contains(limit))
+        })
 }
 
 /// What several runs say that differ in a tag: from the fastest cell of each a numeric one (`gpus`, `tensor_parallel`, `replicas`) as

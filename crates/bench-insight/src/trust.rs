@@ -154,7 +154,10 @@ impl Rule {
             None => format!("{} ({limit})", seen.what),
         };
         Some(TrustReason {
-            next: seen.next.or_else(|| usual_next(self.code)),
+            next: seen
+                .next
+                .or_else(|| usual_next(self.code))
+                .map(|next| next.replace("{more}", scene.facts.more_requests())),
             cell: Some(scene.cell.id.clone()),
             measured: Some(seen.value).filter(|m| m.is_finite()),
             threshold: Some(crossed),

@@ -413,6 +413,28 @@ fn scenarios_and_plans_join_the_findings_before_the_facts() {
 }
 
 #[test]
+fn what_a_scenario_tells_is_not_told_again_as_an_objective() {
+    let mut run = load::run("week2-lengths");
+    let scenarios: bench_insight::ScenarioSet = toml::from_str(
+        "[[scenario]]\nname = \"long-form\"\nuse_cases = [\"long-form\"]\nslos = [\"p95:e2e=3s\"]",
+    )
+    .unwrap();
+    let missed = |limit: f64, whom: &str| {
+        let outcome = format!(
+            r#"{{"slo": {{"metric": "e2e", "q": 0.95, "limit": {limit}, "use_case": {whom}}}, "verdict": "fail", "measured": 5e9, "attainment": 0.1,
+            "attainment_interval": {{"low": 0.0, "high": 0.3}}}}"#
+        );
+        serde_json::from_str::<bench_schema::SloOutcome>(&outcome).unwrap()
+    };
+    run.cells[0].slos = vec![missed(3e9, "\"long-form\""), missed(4e9, "null")];
+    let all = bench_insight::findings_with(&run, &[], &scenarios, &CapacityAssumptions::default())
+        .unwrap();
+    let of = |answer: Answer| all.iter().filter(move |f| f.code == answer.into()).count();
+    // the other objective is nobody else's
+    assert_eq!((of(Answer::ScenarioMissed), of(Answer::SloMissed)), (1, 1));
+}
+
+#[test]
 fn a_level_that_nobody_can_tell_is_told_beside_a_higher_one_that_holds() {
     let mut run = sweep("objectives");
     for (i, cell) in run.cells.iter_mut().enumerate() {

@@ -1144,6 +1144,7 @@ fn too_few_samples_count_only_behind_a_quantile_that_was_asked_for() {
     }
     let (clock, none) = (clock(ClockKind::Kernel), BTreeMap::new());
     let asked = [(Metric::E2e, 0.95)];
+    let again = few.clone();
     let trust = trust(
         &TrustFacts {
             asked_quantiles: &asked,
@@ -1156,6 +1157,22 @@ fn too_few_samples_count_only_behind_a_quantile_that_was_asked_for() {
         trust.reasons[0]
             .message
             .contains("70 values; 200 are needed")
+    );
+    let next = |trust: &Trust| trust.reasons[0].next.clone().unwrap();
+    assert!(next(&trust).contains("`--requests`"), "{}", next(&trust));
+    // that program has other flags
+    let of_grid = bench_insight::trust(
+        &TrustFacts {
+            asked_quantiles: &asked,
+            program: bench_schema::Benchmark::Latency,
+            ..TrustFacts::of(&clock, &none)
+        },
+        &[again],
+    );
+    let next = next(&of_grid);
+    assert!(
+        next.contains("`--repeat`") && !next.contains("--requests"),
+        "{next}"
     );
 }
 

@@ -284,6 +284,9 @@ fn place(run: &RunRecord, cells: &[String]) -> String {
     }
 }
 
+/// Targets and objectives that are named in a line.
+const SHOWN: usize = 3;
+
 /// `9 pass, 2 FAIL, 1 cannot tell; failed: p95 E2E ≤ 3000 ms for long-form in c8`.
 fn objectives(run: &RunRecord) -> Option<String> {
     let (mut verdicts, mut failed) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
@@ -300,13 +303,17 @@ fn objectives(run: &RunRecord) -> Option<String> {
             }
         }
     }
-    let failed = failed.iter().take(3);
+    let more = match failed.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let failed = failed.iter().take(SHOWN);
     let failed: Vec<String> = failed
         .map(|(objective, cells)| objective.clone() + &place(run, cells))
         .collect();
     let failed = match failed.as_slice() {
         [] => String::new(),
-        failed => format!("; failed: {}", failed.join(", ")),
+        failed => format!("; failed: {}{more}", failed.join(", ")),
     };
     Some(tables::verdict_counts(&verdicts)? + &failed)
 }
@@ -314,7 +321,11 @@ fn objectives(run: &RunRecord) -> Option<String> {
 /// `1 of 2 met; NOT met: failed==0 (3 in c8)`.
 fn targets(run: &RunRecord) -> Option<String> {
     let (met, missed): (Vec<_>, Vec<_>) = run.targets.iter().partition(|target| target.met);
-    let missed = missed.iter().take(3).map(|target| {
+    let more = match missed.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let missed = missed.iter().take(SHOWN).map(|target| {
         let why = match (target.verdict, &target.note) {
             (Some(SloVerdict::CannotTell), Some(note)) => {
                 format!("cannot tell: {}", text::shortened(note, text::SENTENCE))
@@ -329,7 +340,7 @@ fn targets(run: &RunRecord) -> Option<String> {
     });
     let missed = match missed.collect::<Vec<_>>().as_slice() {
         [] => String::new(),
-        missed => format!("; NOT met: {}", missed.join(", ")),
+        missed => format!("; NOT met: {}{more}", missed.join(", ")),
     };
     let all = run.targets.len();
     (all > 0).then(|| format!("{} of {all} met{missed}", met.len()))

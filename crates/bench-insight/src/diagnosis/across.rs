@@ -5,7 +5,7 @@
 
 use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
 
-use super::look::{Look, median, quantile};
+use super::look::{Line, Look, mean, median, quantile};
 use super::{LEAST, LEVELS};
 use crate::draft::Draft;
 use crate::samples::CellSamples;
@@ -123,6 +123,61 @@ pub(super) fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
             Some(finding)
         })
         .collect()
+}
+
+/// Calls what passes before the first token prefill, where cells of one request at a time tell together what a single one of equal prompts cannot: nobody
+/// waits there, and TTFT lies on a line over prompt length.
+pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
+    let alone = || looks.iter().filter(|look| look.concurrency() == Some(1));
+    let Some(line) = by_prompt(alone()) else {
+        return;
+    };
+    let untold = |f: &&mut Finding| f.cause() == Some(Cause::WaitingOrPrefill);
+    for finding in found.iter_mut().filter(untold) {
+        let look = alone().find(|look| finding.cells == [look.cell.id.clone()]);
+        if let Some(prefill) = look.and_then(|look| prefill(look, line, finding.severity)) {
+            *finding = prefill;
+        }
+    }
+}
+
+/// First tokens over prompt tokens, where the longest prompt is twice the shortest and half of the requests lie near the line.
+fn by_prompt<'a>(looks: impl Iterator<Item = &'a Look<'a>>) -> Option<Line> {
+    const NEAR: f64 = 0.2;
+    let told = looks.flat_map(|look| &look.seen);
+    let told = told.filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)));
+    let mut points: Vec<(f64, f64)> = told.collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = points.first()?.0.max(1.0) * 2.0 <= points.last()?.0;
+    let line = Line::of(&points);
+    let off = points
+        .iter()
+        .map(|p| (p.1 - line.at(p.0)).abs() / p.1)
+        .collect();
+    (ends && points.len() >= FEWEST && line.slope > 0.0 && median(off)? <= NEAR).then_some(line)
+}
+
+fn prefill(look: &Look<'_>, line: Line, cost: f64) -> Option<Finding> {
+    /// Of the first token, what the line explains; and how far off it its mean may be.
+    const MOST: f64 = 0.6;
+    const NEAR: f64 = 0.25;
+    let tokens = mean(
+        look.seen
+            .iter()
+            .filter_map(|s| s.request.input_tokens)
+            .map(f64::from),
+    )?;
+    let ttft = look.mean(|r| r.ttft)?;
+    let near = (ttft - line.at(tokens)).abs() <= NEAR * ttft;
+    (near && line.slope * tokens >= MOST * ttft).then_some(())?;
+    Draft::in_cell(Cause::Prefill, cost, look.cell)
+        .because(Known::PrefillShare, cost)
+        .because(Known::Ttft, ttft)
+        .because(Known::PromptTokens, tokens)
+        .because(Known::TtftPerToken, line.slope)
+        .rules_out(Cause::Queueing, Known::InFlight, Some(1.0))
+        .refuted_by(Experiment::BesideTheServer)
+        .done()
 }
 
 /// Share of the users' time that slow requests of a grid take: nobody is healthy who pays for what was not explained.

@@ -272,6 +272,9 @@ impl PromptEffect {
     }
 }
 
+/// Times as long from which on that grows.
+const GROWS: f64 = 1.05;
+
 /// What longer prompts cost before the first token, at the lowest load.
 fn prefill(cells: &[CellRecord]) -> Option<Finding> {
     let cells = at_lowest_load(cells);
@@ -301,7 +304,7 @@ fn prefill(cells: &[CellRecord]) -> Option<Finding> {
     let apart = first_token(first.2)
         .zip(first_token(last.2))
         .is_none_or(|(first, last)| first.is_below(last));
-    if last.0 < 1.5 * first.0 || last.1 <= first.1 || !apart {
+    if last.0 < 1.5 * first.0 || last.1 < GROWS * first.1 || !apart {
         return None;
     }
     let level = |figure: Known, value: f64, cell: &CellRecord| Evidence {

@@ -455,7 +455,7 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
             bench_schema::counted(n, "value"),
         );
         return Some(Seen {
-            next: Some("measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or choose a lower percentile".to_owned()),
+            next: Some("measure more requests ({more}), or choose a lower percentile".to_owned()),
             ..Seen::new(needed as f64 / n.max(1) as f64, message)
         });
     }

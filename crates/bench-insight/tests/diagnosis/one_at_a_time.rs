@@ -344,3 +344,20 @@ fn a_line_through_requests_takes_out_what_their_prompts_cost() {
     );
     assert!(bench_insight::line_of_answers(&[]).is_none());
 }
+
+#[test]
+fn first_tokens_that_follow_the_prompt_over_the_cells_are_prefill() {
+    // Each cell has prompts of one length, and nobody else asks.
+    let serves: Serves = |asked| (10.0 + 20.0 * asked.prompt as f64, 7.0);
+    let all = said(&[16], 8, serves);
+    assert_eq!(causes(&all), [Cause::Prefill]);
+    let found = all
+        .iter()
+        .find(|f| f.cause() == Some(Cause::Prefill))
+        .unwrap();
+    let each = found.figure(&Known::TtftPerToken.into()).unwrap();
+    assert!((each / 1e6 - 20.0).abs() < 0.5, "{each}");
+    // What takes as long whatever the prompt is none.
+    let all = said(&[16], 8, |_| (900.0, 7.0));
+    assert_eq!(causes(&all), [Cause::WaitingOrPrefill]);
+}

@@ -146,6 +146,23 @@ fn phase_report_prefill_of_datasets_crossed_with_rates_is_that_at_the_lowest_rat
 }
 
 #[test]
+fn first_tokens_that_take_as_long_for_all_prompts_grow_with_none() {
+    let mut run = load::run("phases-datasets");
+    for (i, cell) in run.cells.iter_mut().enumerate() {
+        cell.phases = None;
+        for metric in [Metric::Ttft, Metric::Prefill] {
+            if let Some(times) = cell.metrics.get_mut(&metric) {
+                times.quantiles.clear();
+                times.mean = 2e7 + 1e4 * i as f64;
+                (times.min, times.max) = (times.mean, times.mean);
+            }
+        }
+    }
+    let all = bench_insight::findings(&run, &[]);
+    assert!(!all.iter().any(|f| f.code == Fact::PromptLength.into()));
+}
+
+#[test]
 fn phase_report_gpu_use_over_the_rates_is_52_85_and_96_percent() {
     // A low rate leaves the GPU idle (48 %): a fact, no fault.
     let (_, all) = found("phases-rates");

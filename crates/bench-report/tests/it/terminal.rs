@@ -324,3 +324,22 @@ fn a_prompt_length_of_its_own_hides_no_categories_and_has_no_factor_of_theirs() 
     assert!(factor("mixed lengths").starts_with("15.7"), "{shown}");
     assert_eq!(factor("1024 tokens in"), "–", "{shown}");
 }
+
+#[test]
+fn of_more_targets_than_a_line_holds_the_rest_is_counted() {
+    let mut run = runs::sweep();
+    let one = run.targets[0].clone();
+    run.targets = (0..5)
+        .map(|i| bench_schema::TargetOutcome {
+            target: format!("c{i}:ttft.p95<=1ms"),
+            met: false,
+            verdict: Some(SloVerdict::Fail),
+            ..one.clone()
+        })
+        .collect();
+    let shown = terminal::render(&run, None);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("0 of 5 met; NOT met:"), "{shown}");
+    assert!(words.contains(" and 2 more"), "{shown}");
+}
