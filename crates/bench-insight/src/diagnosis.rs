@@ -52,12 +52,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .collect();
     across::tell_prefill(&looks, &mut found);
     found.extend(load::gpu(&run.cells));
-    let over_grids = across::all(&looks, &found);
-    for of_all in over_grids.iter().filter(|f| across::is_of_level(f)) {
-        let within = |f: &Finding| f.cells.iter().all(|cell| of_all.cells.contains(cell));
-        found.retain(|f| !(across::is_of_level(f) && within(f)));
-    }
-    found.extend(over_grids);
+    across::add_to(&mut found, &looks);
     // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
     let starved = found
         .iter()
@@ -94,9 +89,11 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         }
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !looks
-            .iter()
-            .any(|look| unexplained::cost(look) >= LEAST || first_token::is_long(look))
+        && !looks.iter().any(|look| {
+            unexplained::cost(look) >= LEAST
+                || first_token::is_long(look)
+                || first_token::is_untold(look)
+        })
         && across::cost(&looks) < LEAST;
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
     {
@@ -233,7 +230,9 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     if let Some(idle) = unexplained::after_idle(look) {
         found = under_idle(idle, found);
     }
-    if found.is_empty() {
+    // Requests that fail make no others slow.
+    let only_fails = |f: &Finding| f.cause() == Some(Cause::Failing);
+    if found.iter().all(only_fails) {
         found.extend(unexplained::all(look));
     } else if found
         .iter()

@@ -107,8 +107,17 @@ pub(super) fn is_of_level(finding: &Finding) -> bool {
     finding.cause().is_some_and(|cause| LEVELS.contains(&cause))
 }
 
-/// What is found over the cells of each grid, beside what was found in single ones: a level that moves over all is seen in some of them too.
-pub(super) fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
+/// Adds what is found over the cells of each grid. A level that moves over all of them was seen in some alone too, and is told once.
+pub(super) fn add_to(found: &mut Vec<Finding>, looks: &[Look<'_>]) {
+    let over_grids = all(looks, found);
+    for of_all in over_grids.iter().filter(|f| is_of_level(f)) {
+        let within = |f: &Finding| f.cells.iter().all(|cell| of_all.cells.contains(cell));
+        found.retain(|f| !(is_of_level(f) && within(f)));
+    }
+    found.extend(over_grids);
+}
+
+fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
     let grids = Grid::all(looks);
     let of = |grid: &Grid<'_>| {
         let own = || found.iter().filter(|finding| grid.names(finding));

@@ -100,7 +100,10 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
         Err(waited) => waited,
     };
     if !waited.differs && (waited.told.is_some() || waited.excluded.is_some()) && is_prefill(look) {
-        return prefill(look, &start, &waited);
+        let found = prefill(look, &start, &waited);
+        if found.is_some() || waited.told.is_none_or(|told| told < WAITING) {
+            return found;
+        }
     }
     if start.share() <= EITHER || !start.is_late(LATE) {
         return None;
@@ -113,6 +116,18 @@ pub(super) fn is_long(look: &Look<'_>) -> bool {
     /// Of a first token over the median gap.
     const LONG: f64 = 8.0;
     Start::of(look).is_some_and(|start| start.share() > EITHER && start.is_late(LONG))
+}
+
+/// Whether nothing tells how much of the time is waiting: answers come whole, and neither they nor the server's metrics say it. One at a time wait for nobody.
+pub(super) fn is_untold(look: &Look<'_>) -> bool {
+    let told = look
+        .cell
+        .phases
+        .as_ref()
+        .is_some_and(PhaseShares::queue_is_told)
+        || level(look, Signal::Waiting).is_some()
+        || crate::signals::derived(look.cell, "server_queue_share").is_some();
+    Start::of(look).is_none() && !told && look.concurrency() != Some(1)
 }
 
 /// A long way to the first token of prompts so short that a server processes them in a few steps, in a closed loop: they wait for something.
@@ -423,9 +438,13 @@ fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
 
 /// Whether what is no waiting is prefill and not the way to the server and back: it grows with the prompt, or the server counts as much of it.
 fn is_prefill(look: &Look<'_>) -> bool {
-    let told = crate::signals::derived(look.cell, "server_ttft_mean")
-        .or_else(|| crate::signals::derived(look.cell, "server_prefill_mean"));
-    told.is_some() || explained_by_length(look).is_some()
+    let told = |name: &str| crate::signals::derived(look.cell, name);
+    let most = look.mean(|r| r.ttft).unwrap_or(0.0) / 2.0;
+    let counted = match told("server_prefill_mean") {
+        Some(prefill) => prefill >= most,
+        None => told("server_ttft_mean").is_some(),
+    };
+    counted || explained_by_length(look).is_some()
 }
 
 /// Prefill, once waiting is excluded or the server counts little of it.

@@ -43,21 +43,17 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let whole = mean(points.iter().map(|p| p.1))?;
     let cost = 1.0 - best / whole;
     let total: usize = found.iter().map(|l| l.n).sum();
-    let rest = found.get(1..)?;
-    let calm = mean(rest.iter().map(|l| l.mean))?;
     let slowest = found.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
     // The drain at the end, when fewer compete, is no change of the server.
     let drains = last.n * 10 < total || last.from >= draining(look);
     if last.mean < first.mean && (drains && found.len() == 2 || piles_up(look)) {
         return None;
     }
-    let is_back = |level: &Level| level.mean > f64::midpoint(best, first.mean);
-    let later = || points.iter().filter(|p| p.0 >= first.to);
-    let as_slow = later().filter(|p| p.1 >= first.mean).count();
-    let cold = first.mean > 1.25 * calm
-        && !rest.iter().any(is_back)
-        && as_slow * 5 <= later().count()
-        && is_start(look, &points, first.to, first.mean);
+    let quickest = found.iter().min_by(|a, b| a.mean.total_cmp(&b.mean))?;
+    if !typical_moves(&points, quickest, slowest) {
+        return None;
+    }
+    let cold = begins_slowly(look, &points, found);
     // A queue that comes and goes, as after a burst, is no change of the server.
     let of_load = are_bursts(look, &[(slowest.from, slowest.to)]);
     if of_load || !cold && !of_the_server(look) {
@@ -82,6 +78,35 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64)
         .refuted_by(experiment)
         .done()
+}
+
+/// Whether the first of several levels is a slow start, which none of the later ones and few of their requests come near.
+fn begins_slowly(look: &Look<'_>, points: &[(f64, f64)], found: &[Level]) -> bool {
+    let Some((first, rest)) = found.split_first() else {
+        return false;
+    };
+    let calm = mean(rest.iter().map(|l| l.mean)).unwrap_or(first.mean);
+    let best = rest.iter().map(|l| l.mean).fold(first.mean, f64::min);
+    let is_back = |level: &Level| level.mean > f64::midpoint(best, first.mean);
+    let later = || points.iter().filter(|p| p.0 >= first.to);
+    let as_slow = later().filter(|p| p.1 >= first.mean).count();
+    first.mean > 1.25 * calm
+        && !rest.iter().any(is_back)
+        && as_slow * 5 <= later().count()
+        && is_start(look, points, first.to, first.mean)
+}
+
+/// Whether most requests of one level are slower than most of another, and not a few of them by much: by chance those may come close together.
+fn typical_moves(points: &[(f64, f64)], quick: &Level, slow: &Level) -> bool {
+    const PART: f64 = 0.3;
+    let typical = |level: &Level| {
+        let own = points
+            .iter()
+            .filter(|p| (level.from..=level.to).contains(&p.0));
+        median(own.map(|p| p.1).collect())
+    };
+    let moved = typical(slow).zip(typical(quick));
+    moved.is_some_and(|(slower, quicker)| slower - quicker >= PART * (slow.mean - quick.mean))
 }
 
 /// When a level moved, for how long or how often, and from where to where.
@@ -158,6 +183,24 @@ fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     }
     let (before, after) = ends;
     let whole = mean(points.iter().map(|p| p.1))?;
+    let half = |from: usize, to: usize| {
+        let own = points.get(from..to).unwrap_or_default();
+        Some(Level {
+            from: own.first()?.0,
+            to: own.last()?.0,
+            n: own.len(),
+            mean: mean(own.iter().map(|p| p.1))?,
+        })
+    };
+    let middle = points.len() / 2;
+    let (first, second) = half(0, middle).zip(half(middle, points.len()))?;
+    let rises = first.mean < second.mean;
+    let (quick, slow) = if rises {
+        (&first, &second)
+    } else {
+        (&second, &first)
+    };
+    typical_moves(points, quick, slow).then_some(())?;
     let cause = step.as_ref().map_or(Cause::Drift, |_| Cause::Step);
     let at = step.and_then(|two| points.get(two.n)).map(|p| p.0);
     Draft::in_cell(cause, 1.0 - before.min(after) / whole, look.cell)

@@ -7,6 +7,7 @@ use super::look::{Cover, Look, Seen, UnderWay, median, quantile};
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
+use crate::samples::STANDS_OUT;
 use crate::signals::Signal;
 use crate::view;
 
@@ -173,14 +174,21 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
 /// Requests that take much longer than the quick quarter of those of their lengths, and what they have in common.
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let tells = |slow: &Slow| slow.cost >= if slow.apart { super::LEAST } else { COSTS };
-    let Some(slow) = slow(look).filter(tells) else {
+    let Some(mut slow) = slow(look).filter(tells) else {
         return late_first_tokens(look);
     };
     let cost = slow.cost;
     let before_first = before_first(look);
     // Arrivals by chance wait for each other: nobody's request is slow by itself.
-    if look.is_open() && before_first.is_some_and(|part| part >= OF_WAITING) {
-        return first_token::by_chance(look, cost);
+    if let Some(part) = before_first.filter(|_| look.is_open()) {
+        let rest = Slow {
+            cost: cost * (1.0 - part),
+            ..slow
+        };
+        if part >= OF_WAITING || !tells(&rest) {
+            return first_token::by_chance(look, cost * part);
+        }
+        slow = rest;
     }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
@@ -346,15 +354,25 @@ fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<F
     let usual = median(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
     let high = median(slow.times.clone())?;
     let mut draft = Draft::in_cell(Cause::Step, slow.cost, look.cell);
+    let sent = || look.seen.iter().map(|s| s.sent);
+    let first = sent().fold(f64::INFINITY, f64::min);
+    let last = sent().fold(0.0, f64::max);
+    let mut levels = (slow.quick, high);
     draft = match rows {
+        // There is nothing before the first request.
+        [(from, to)] if *from <= first => {
+            levels = (high, slow.quick);
+            draft.because(Known::At, *to)
+        }
+        [(from, to)] if *to >= last => draft.because(Known::At, *from),
         [(from, to)] => draft
             .because(Known::At, *from)
             .because(Known::Lasted, to - from),
         _ => draft.because(Known::Changes, 2.0 * rows.len() as f64),
     };
     draft
-        .because(Known::LevelBefore, slow.quick / usual)
-        .because(Known::LevelAfter, high / usual)
+        .because(Known::LevelBefore, levels.0 / usual)
+        .because(Known::LevelAfter, levels.1 / usual)
         .because(Known::Requests, slow.times.len() as f64)
         .refuted_by(Experiment::Longer)
         .done()
@@ -429,6 +447,18 @@ pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
     )
 }
 
+/// Whether pauses are no mere tail of uneven gaps, of which each longer one is rarer: most are half as long again as the shortest that is told, or next to none is as
+/// short as that.
+fn are_a_kind(lengths: &[f64], usual: f64) -> bool {
+    const SHORT: f64 = 1.125;
+    const LONG: f64 = 1.5;
+    let beyond = |times: f64| {
+        let least = times * STANDS_OUT * usual;
+        lengths.iter().filter(|length| **length >= least).count()
+    };
+    beyond(LONG) * 2 > lengths.len() || beyond(SHORT) * 10 >= lengths.len() * 9
+}
+
 /// Answers that stand still while others go on, again and again.
 struct Interrupted {
     requests: usize,
@@ -498,7 +528,8 @@ impl Interrupted {
 /// Answers that stand still by themselves, beside whatever stops all.
 pub(super) fn pauses_one_by_one(look: &Look<'_>) -> Option<Finding> {
     let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
-    Interrupted::of(look)?.finding(look, usual)
+    let found = Interrupted::of(look).filter(|found| are_a_kind(&found.lengths, usual));
+    found?.finding(look, usual)
 }
 
 /// Answers that stand still, by themselves or beside others' prompts.
@@ -515,6 +546,10 @@ pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
             Experiment::OneAtATime,
         )
     } else {
+        let lengths = look.seen.iter().flat_map(|s| &s.request.stalls);
+        let lengths: Vec<f64> = lengths.map(|(_, length)| *length).collect();
+        let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
+        are_a_kind(&lengths, usual).then_some(())?;
         told(Cause::Pauses, look, &stood, Experiment::AgainWithLog)
     }
 }

@@ -110,8 +110,8 @@ fn healthy() -> Vec<Situation> {
             &roomy,
         ),
         of(
-            "answers that come whole",
-            Asks::Closed(4),
+            "answers that come whole, one at a time",
+            Asks::Closed(1),
             mixed,
             &Server {
                 at_once: true,

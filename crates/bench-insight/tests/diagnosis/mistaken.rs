@@ -937,3 +937,166 @@ fn three_stops_at_any_times_have_no_period() {
     assert!(!periodic(&[1000.0, 5000.0, 7000.0, 11000.0]));
     assert!(periodic(&[1000.0, 4500.0, 8000.0]) && periodic(&[1000.0, 4000.0, 7000.0, 10000.0]));
 }
+
+#[test]
+fn a_few_slow_requests_that_come_close_together_are_no_drift() {
+    let server = paced(8.0, 25.0, |_| 1.0);
+    let asked = Cell {
+        seconds: 10.0,
+        ..cell(Asks::Closed(6), |_, _| (60, 30), server)
+    };
+    let (run, mut samples) = run(&[asked], false, 2);
+    for at in [3, 11, 17, 24, 31, 38, 47, 120] {
+        let request = &mut samples[0].requests[at];
+        let taken = (request.end - request.start).as_f64();
+        request.end = request.start + Nanos::from_f64(3.0 * taken);
+    }
+    let found = found(&run, &samples);
+    let levels = [Cause::Step, Cause::Drift, Cause::ColdStart];
+    assert!(
+        !found.iter().any(|cause| levels.contains(cause)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn nobody_knows_whether_requests_queue_whose_answers_come_whole() {
+    let server = Server {
+        at_once: true,
+        slots: 4,
+        ..Server::default()
+    };
+    let found = |asks: Asks, metrics: bool| {
+        let (run, samples) = run(&[cell(asks, equal, server.clone())], metrics, 2);
+        found(&run, &samples)
+    };
+    assert_eq!(found(Asks::Closed(14), false), []);
+    assert_eq!(found(Asks::Closed(14), true), [Cause::Queueing]);
+    assert_eq!(found(Asks::Closed(3), true), [Cause::Healthy]);
+    assert_eq!(found(Asks::Closed(1), false), [Cause::Healthy]);
+}
+
+/// Six at a time, answers of 80 tokens whose gaps are drawn: the median is 8.6 ms.
+fn with_gaps(draw_gap: impl Fn(&mut Draw) -> f64) -> Vec<Cause> {
+    let asked = Cell {
+        seconds: 12.0,
+        ..cell(Asks::Closed(6), |_, _| (60, 80), paced(10.0, 20.0, |_| 1.0))
+    };
+    let (run, mut samples) = run(&[asked], false, 2);
+    let mut draw = Draw::new(7);
+    let mut ends = [samples[0].requests[0].start; 6];
+    for request in &mut samples[0].requests {
+        let slot = ends.iter_mut().min().unwrap();
+        let start = *slot;
+        let mut at = start + Nanos::from_millis(20);
+        let mut stalls = Vec::new();
+        for _ in 1..80 {
+            let gap = draw_gap(&mut draw);
+            if gap > 4.0 * 8.6 {
+                stalls.push((at, gap * 1e6));
+            }
+            at = at + Nanos::from_f64(gap * 1e6);
+        }
+        stalls.truncate(8);
+        (request.due, request.start, request.end) = (start, start, at);
+        request.ttft = Some(2e7);
+        request.stalls = stalls.into();
+        *slot = at;
+    }
+    samples[0].requests.sort_by_key(|request| request.start);
+    found(&run, &samples)
+}
+
+#[test]
+fn uneven_gaps_are_no_pauses() {
+    let normal = |draw: &mut Draw| {
+        let (a, b) = (draw.uniform().max(1e-12), draw.uniform());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    };
+    let jittery = |sigma: f64| with_gaps(move |draw| 8.6 * (sigma * normal(draw)).exp());
+    for sigma in [0.5, 0.7, 0.8] {
+        let found = jittery(sigma);
+        assert!(!found.contains(&Cause::Pauses), "{sigma}: {found:?}");
+    }
+    // one token in a hundred comes late, by as much each time or by chance
+    let late = |length: fn(&mut Draw) -> f64| {
+        with_gaps(move |draw| {
+            let pauses = draw.uniform() < 0.01;
+            8.6 * (0.5 * normal(draw)).exp() + if pauses { length(draw) } else { 0.0 }
+        })
+    };
+    let lengths: [fn(&mut Draw) -> f64; 3] = [
+        |_| 60.0,
+        |draw| draw.between(50.0, 500.0),
+        |draw| -200.0 * draw.uniform().max(1e-9).ln(),
+    ];
+    for length in lengths {
+        assert_eq!(late(length), [Cause::Pauses]);
+    }
+}
+
+#[test]
+fn failures_hide_no_slow_requests() {
+    let server = Server {
+        fails: Some(25),
+        second: Some(3.0),
+        one_address: true,
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(6), equal, server)], false, 2);
+    let found = found(&run, &samples);
+    assert!(
+        found.contains(&Cause::Failing) && found.contains(&Cause::SlowRequests),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_queue_by_chance_is_not_a_fault_that_nobody_can_name() {
+    // Each request takes a tenth to a half more or less than another, and waits for one of four places at times.
+    for seed in 1..=12 {
+        let server = Server {
+            slots: 4,
+            step: 8.0,
+            prefill: 25.0,
+            ..Server::default()
+        };
+        let asked = Cell {
+            seconds: 12.0,
+            ..cell(
+                Asks::Poisson(14.0),
+                |_, draw| (40, draw.whole(15.0, 35.0)),
+                server,
+            )
+        };
+        let (run, samples) = run(&[asked], false, seed);
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::SlowRequests), "{seed}: {found:?}");
+    }
+}
+
+#[test]
+fn what_the_server_counts_as_prefill_is_not_more_than_it_counts() {
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(10), |_, _| (60, 30), server)], true, 2);
+    // Nobody waits, it says, and a prompt takes 25 of the 480 ms to the first token.
+    let mut first = |prefill_ms: f64, queue: f64| {
+        let figures = [
+            ("waiting_mean", 0.05),
+            ("waiting_peak", 1.0),
+            ("running_mean", 4.0),
+            ("running_peak", 4.0),
+            ("server_ttft_mean", 4.5e8),
+            ("server_prefill_mean", prefill_ms * 1e6),
+        ];
+        told(&mut run, queue, 0.6 - queue, &figures);
+        found(&run, &samples).first().copied()
+    };
+    assert_eq!(first(25.0, 0.0), Some(Cause::WaitingOrPrefill));
+    assert_eq!(first(430.0, 0.0), Some(Cause::Prefill));
+    // Nor does a gauge that says nobody waits make slow requests of a queue time.
+    assert_eq!(first(25.0, 0.55), Some(Cause::WaitingOrPrefill));
+}
