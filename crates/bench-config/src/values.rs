@@ -498,6 +498,11 @@ pub(crate) fn slo(text: &str) -> Result<Slo, String> {
         let limit: f64 = limit.trim().parse().ok()?;
         Some(format!("{metric}={limit}ms"))
     });
+    if there.is_none() && !text.contains('=') && text.contains(':') {
+        return Err(format!(
+            "`{text}` is none of ttft:MS, tpot:MS and e2el:MS; others are written as p95:itl=20ms"
+        ));
+    }
     bench_insight::parse_slo(there.as_deref().unwrap_or(text))
 }
 

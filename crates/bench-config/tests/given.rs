@@ -74,6 +74,8 @@ fn a_sweep_of_another_tool_is_understood_as_it_is() {
     assert_eq!(settings.load.concurrency.len(), 1);
     assert_eq!(settings.objectives.slo.len(), 2);
     assert_eq!(settings.target.api, "openai-completions");
+    let unknown = configured("", &["--goodput", "itl:20"]).unwrap_err();
+    assert!(unknown.concat().contains("none of ttft:MS"), "{unknown:?}");
     let alone = configured("", &["--request-rate", "inf"]).unwrap_err();
     assert!(alone.concat().contains("closed loop"), "{alone:?}");
 }

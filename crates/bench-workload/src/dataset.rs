@@ -283,8 +283,21 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
         _ if name.contains(['/', '.']) => {
             Err("a file needs a format prefix, as in jsonl:FILE".to_owned())
         }
-        _ => Err(format!("unknown dataset `{name}`")),
+        _ => Err(match elsewhere(name) {
+            Some(instead) => format!("`{name}` is another tool's dataset; write {instead}"),
+            None => format!("unknown dataset `{name}`"),
+        }),
     }
+}
+
+/// What is nearest to a dataset of `vllm bench serve` or SGLang's `bench_serving`.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "sonnet" => "text, with --input-tokens",
+        "hf" | "custom" | "openai" => "jsonl:FILE",
+        "prefix_repetition" | "generated-shared-prefix" => "prefix:GROUPS:PREFIX:OWN",
+        _ => return None,
+    })
 }
 
 fn prefix(text: &str) -> Result<DatasetSpec, String> {

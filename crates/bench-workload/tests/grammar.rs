@@ -110,6 +110,8 @@ fn a_wrong_dataset_is_told_what_is_wrong() {
         ("sharegpt", "file name is missing"),
         ("data/x.jsonl", "format prefix"),
         ("mixd", "unknown dataset `mixd`"),
+        ("sonnet", "write text, with --input-tokens"),
+        ("generated-shared-prefix", "write prefix:GROUPS:PREFIX:OWN"),
         ("mixed:512", "takes no parameters"),
         ("random:512", "not of the form INPUT/OUTPUT"),
         ("prefix:8:512", "2 of the three values"),
