@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{
-    Estimate, LEVEL, LinearFit, Sample, plane_slopes, power_fit, proportional_fit,
+    Estimate, LEVEL, LinearFit, Sample, linear_fit, plane_slopes, power_fit, proportional_fit,
     scaling_efficiency, scaling_factor, trade_off_ratio, usl_fit,
 };
 use bench_schema::{
@@ -26,7 +26,7 @@ use crate::view;
 /// `prompt_length_effect`. A fit that the cells do not carry is absent: a line needs three points for intervals, and is not made of fewer.
 pub fn analyse_run(run: &RunRecord, samples: &[CellSamples]) -> Analysis {
     let cells = &run.cells;
-    let load = || by_load(cells);
+    let load = || by_load(cells, samples);
     let length = || by_output(cells).or_else(|| by_category(cells));
     let rows = match run.experiment {
         Benchmark::Throughput => load().or_else(length),
@@ -49,15 +49,50 @@ struct Point {
     asked: f64,
     value: f64,
     latency: Option<f64>,
+    /// Mean output and prompt tokens.
+    lengths: [Option<f64>; 2],
+}
+
+impl Point {
+    /// What requests as long as those of another level take at this one on average. A level with more requests has further draws of their lengths, so that what
+    /// one more token takes, by the single requests here, is taken out; absent where they differ by a hundredth and nothing tells that.
+    fn latency_of(&self, other: &Self, samples: Option<&CellSamples>) -> Option<f64> {
+        const ALIKE: f64 = 0.01;
+        let by = |i: usize| {
+            let (own, others) = (self.lengths[i]?, other.lengths[i]?);
+            Some((others - own, (others / own - 1.0).abs()))
+        };
+        let [output, input] = [0, 1].map(|i| by(i).unwrap_or((0.0, 0.0)));
+        let latency = self.latency?;
+        if output.1.max(input.1) <= f64::EPSILON {
+            return Some(latency);
+        }
+        let told = samples.map_or(&[][..], |samples| &samples.requests).iter();
+        let told = told.filter_map(|r| {
+            let (output, input) = (f64::from(r.output_tokens?), f64::from(r.input_tokens?));
+            Some([output, input, r.e2e()])
+        });
+        let told: Vec<[f64; 3]> = told.collect();
+        // where prompts do not vary, the answers alone do
+        let of_answers = || {
+            let points: Vec<(f64, f64)> = told.iter().map(|r| (r[0], r[2])).collect();
+            let line = linear_fit(&points, LEVEL).filter(|_| input.1 <= ALIKE)?;
+            Some((line.slope.value, 0.0))
+        };
+        match plane_slopes(&told).or_else(of_answers) {
+            Some((each, prompt)) => Some(latency + each * output.0 + prompt * input.0),
+            None => Some(latency).filter(|_| output.1.max(input.1) <= ALIKE),
+        }
+    }
 }
 
 /// Rows along the first load factor with two levels.
-fn by_load(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+fn by_load(cells: &[CellRecord], samples: &[CellSamples]) -> Option<Vec<ScalingRow>> {
     let (factor, series) = view::load_series(cells)?;
     some(
         series
             .iter()
-            .flat_map(|members| load_rows(factor, members, members.chunks(1))),
+            .flat_map(|members| load_rows(factor, members, members.chunks(1), samples)),
     )
 }
 
@@ -72,6 +107,7 @@ fn load_rows<'a>(
     factor: &str,
     members: &[(f64, &CellRecord)],
     levels: impl Iterator<Item = &'a [(f64, &'a CellRecord)]>,
+    samples: &[CellSamples],
 ) -> Vec<ScalingRow> {
     // One measure for the whole series: of arrival rates what was served of what was really offered; else tokens where every level
     // counted them, or requests.
@@ -100,9 +136,13 @@ fn load_rows<'a>(
             asked: mean(&offered).filter(|_| by_rate).unwrap_or(*level),
             value: mean(&value)?,
             latency: mean(&|cell| view::mean(cell, Metric::E2e)),
+            lengths: [mean(&view::output_tokens), mean(&view::input_tokens)],
         })
     };
-    rows(factor, &levels.filter_map(point).collect::<Vec<_>>())
+    let points: Vec<Point> = levels.filter_map(point).collect();
+    let first = points.first();
+    let own = first.and_then(|first| samples.iter().find(|own| own.cell == first.cell));
+    rows(factor, &points, own)
 }
 
 /// Rows over runs that differ in a numeric tag (`gpus=2`), sorted by it; a level is the mean of its runs at the [`best_cell`] of each.
@@ -116,7 +156,7 @@ pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
     let mut members: Vec<(f64, &CellRecord)> = best.collect();
     members.sort_by(|a, b| a.0.total_cmp(&b.0));
     let levels = members.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    load_rows(tag, &members, levels)
+    load_rows(tag, &members, levels, &[])
 }
 
 /// The cell of a run with the most output tokens a second, or requests where no tokens are known, of those that had their load; the last of those that are
@@ -127,19 +167,18 @@ pub fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     Some(rates.max_by(|a, b| a.1.total_cmp(&b.1))?.0)
 }
 
-fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
+fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<ScalingRow> {
     let Some(base) = points.first().filter(|_| points.len() > 1) else {
         return Vec::new();
     };
     points
         .iter()
         .filter_map(|point| {
-            let penalty = point
-                .latency
-                .zip(base.latency)
+            let both = point.latency.zip(base.latency_of(point, of_base));
+            let penalty = both
                 .and_then(|(now, then)| scaling_factor(now, then))
                 .map(|factor| factor - 1.0);
-            let trade = point.latency.zip(base.latency).and_then(|(now, then)| {
+            let trade = both.and_then(|(now, then)| {
                 trade_off_ratio(point.value, base.value, now, then).filter(|_| now > then)
             });
             let grown = scaling_factor(point.value, base.value)?;

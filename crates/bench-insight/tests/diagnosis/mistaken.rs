@@ -1100,3 +1100,35 @@ fn what_the_server_counts_as_prefill_is_not_more_than_it_counts() {
     // Nor does a gauge that says nobody waits make slow requests of a queue time.
     assert_eq!(first(25.0, 0.55), Some(Cause::WaitingOrPrefill));
 }
+
+#[test]
+fn levels_with_requests_of_other_lengths_are_held_against_the_same_lengths() {
+    // Every request takes as long at each level; levels have other draws.
+    let server = || Server {
+        blocking: false,
+        ..Server::default()
+    };
+    let lengths: Lengths = |i, draw| {
+        let output = draw.whole(20.0, if i < 40 { 200.0 } else { 100.0 });
+        (draw.whole(20.0, 400.0), output)
+    };
+    let cells = [1, 4, 16].map(|n| Cell {
+        seconds: 30.0,
+        ..cell(Asks::Closed(n), lengths, server())
+    });
+    let (run, samples) = run(&cells, false, 5);
+    let tokens = |i: usize| run.cells[i].metrics[&Metric::OutputTokens].mean;
+    assert!(
+        (tokens(0) / tokens(2) - 1.0).abs() > 0.02,
+        "{} {}",
+        tokens(0),
+        tokens(2)
+    );
+    for row in &bench_insight::analyse_run(&run, &samples).scaling {
+        let penalty = row.latency_penalty.unwrap();
+        assert!(penalty.abs() < 0.015, "{}: {penalty}", row.cell);
+    }
+    // Of tables alone nobody knows.
+    let told = bench_insight::analyse_run(&run, &[]).scaling;
+    assert!(told[2].latency_penalty.is_none(), "{told:?}");
+}
