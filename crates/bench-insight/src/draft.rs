@@ -101,7 +101,9 @@ fn unit_of(figure: Known) -> Unit {
         K::UndecidedLevel | K::UndecidedBelow | K::TimesAsMany | K::Changes | K::Stalls => {
             Unit::Count
         }
-        K::Requests | K::Completed | K::Failed | K::Status | K::RequestsPerDay => Unit::Count,
+        K::Requests | K::Completed | K::Failed | K::Vacuous | K::Status | K::RequestsPerDay => {
+            Unit::Count
+        }
         K::InFlight
         | K::Waiting
         | K::Running

@@ -41,8 +41,8 @@ pub use conclude::{
 };
 pub use facts::{Bunch, CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{
-    RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, objectives_of,
-    planning_findings, times_to_decide,
+    RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, is_unmeasured,
+    objectives_of, planning_findings, times_to_decide,
 };
 pub use matrix::{
     Against, BaselineDrift, MeasuredSetting, ParameterEffect, ServerMatrix, SettingRow,

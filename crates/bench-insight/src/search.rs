@@ -74,6 +74,9 @@ impl SearchAsked {
         let Some(search) = self.search(slos, cells) else {
             return cells.is_empty().then_some(NextStage::Alone(ALONE));
         };
+        if self.without_value(slos, cells).is_some() {
+            return None;
+        }
         match self.next_of(&search, cells) {
             Ok(Next::Measure(load)) => Some(NextStage::Measure(load)),
             _ => None,
@@ -92,7 +95,10 @@ impl SearchAsked {
         let enough = |own: &&Crossing| own.stages >= ENOUGH;
         let capacity = found.as_ref().and_then(Found::capacity).filter(enough);
         let capacity = capacity.map(|own| own.load);
+        let without = self.without_value(slos, cells);
+        let is_judged = without.is_none();
         let (stopped, why) = match search.as_ref().map(|search| self.next_of(search, cells)) {
+            _ if without.is_some() => (SearchEnd::Ended, without),
             Some(Err(why)) => (SearchEnd::ClientLimit, Some(why)),
             Some(Ok(Next::Stop(why))) => {
                 let bracketed = capacity.is_some_and(|c| c.bounds().is_some());
@@ -118,8 +124,9 @@ impl SearchAsked {
             }
         });
         // stages that contradict each other bound nothing
-        let capacity =
-            capacity.filter(|_| !matches!(stopped, SearchEnd::Unsteady | SearchEnd::NotMonotone));
+        let capacity = capacity.filter(|_| {
+            is_judged && !matches!(stopped, SearchEnd::Unsteady | SearchEnd::NotMonotone)
+        });
         // a value is one where both sides are known well enough, and nobody broke off
         let is_told = matches!(stopped, SearchEnd::Precise | SearchEnd::Budget);
         let whole = |load: f64| if self.closed { load.floor() } else { load };
@@ -205,6 +212,19 @@ impl SearchAsked {
             _ if self.is_missed_alone(cells) => Ok(Next::Stop(SearchEnd::MissedAlone)),
             _ => Ok(search.next(&self.stages(cells))),
         }
+    }
+
+    /// That no request of a whole stage has what an objective limits: no load can miss it, and the search would go on to any.
+    fn without_value(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        let fewest = self.fewest(slos) as u64;
+        let whole = cells.iter().filter(|cell| cell.counts.planned >= fewest);
+        let mut outcomes = whole.flat_map(|cell| &cell.slos);
+        let none = outcomes.find(|o| o.vacuous > 0 && crate::is_unmeasured(o))?;
+        Some(format!(
+            "no request has {}, so no load can miss the objective {} and no capacity within it can be found; remove that objective",
+            none.slo.metric.title(),
+            crate::findings::objective_name(none),
+        ))
     }
 
     /// Whether requests sent one at a time plainly miss an objective, so that no rate can meet it.
@@ -412,3 +432,7 @@ pub(crate) fn asked(text: impl Fn(&str) -> Option<String>) -> Option<SearchAsked
         budget: budget.unwrap_or(usual.budget),
     })
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/search.rs"]
+mod tests;

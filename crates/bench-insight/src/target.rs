@@ -89,6 +89,14 @@ impl Target {
         }
     }
 
+    /// The metric that it is about, if it is about one.
+    pub fn metric(&self) -> Option<Metric> {
+        match self.quantity {
+            Quantity::Metric(metric, _) => Some(metric),
+            _ => None,
+        }
+    }
+
     /// The level of a factor, or the name of a group, that its scope asks for.
     pub fn level(&self, name: &str) -> Option<&str> {
         let Scope::Where(selector) = &self.scope else {

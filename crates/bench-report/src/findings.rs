@@ -357,7 +357,15 @@ fn met(n: &Numbers<'_>) -> String {
     let (names, cells) = (names.len(), n.0.cells.len());
     let tightest = tightest(n).map_or_else(String::new, |t| format!("; the tightest is {t}"));
     let (names, cells) = (counted(names, "objective"), counted(cells, "cell"));
-    format!("{names} met in {cells}{rate}{tightest}")
+    let without = n.all(Known::Vacuous).into_iter();
+    let without = without.max_by(|a, b| a.value.total_cmp(&b.value));
+    let without = without.map_or_else(String::new, |most| {
+        let cell = text::shortened(most.cell.as_deref().unwrap_or_default(), 40);
+        let of = text::plain(most.of.as_deref().unwrap_or_default());
+        let n = counted(bench_schema::whole(most.value), "request");
+        format!("; {n} of {cell} without a value count as meeting {of}")
+    });
+    format!("{names} met in {cells}{rate}{tightest}{without}")
 }
 
 /// What nobody can tell, an objective once for all its cells.
@@ -408,7 +416,18 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
         };
         format!("about {span} times as many requests needed to decide{of_them}")
     });
-    let told: Vec<String> = ends.into_iter().chain(times).collect();
+    // where no answer has the value no share was measured
+    let has_share = |v: &&Evidence| {
+        n.all(Known::Attainment)
+            .iter()
+            .any(|a| a.of == v.of && a.cell == v.cell)
+    };
+    let empty = of(Known::Vacuous).iter().filter(|v| !has_share(v)).count();
+    let empty = (empty > 0).then(|| match cells {
+        1 => "no request has this value".to_owned(),
+        _ => format!("no request of {empty} of them has this value"),
+    });
+    let told: Vec<String> = ends.into_iter().chain(times).chain(empty).collect();
     let told = match told.as_slice() {
         [] => String::new(),
         told => format!(" ({})", told.join("; ")),

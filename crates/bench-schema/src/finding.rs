@@ -384,6 +384,7 @@ names! {
         High "high" "Upper end of an interval.";
         TimesAsMany "times_as_many" "How many times as many requests would decide.";
         Attainment "attainment" "Share of the requests that met an objective.";
+        Vacuous "vacuous" "Requests that met an objective only because they have no such value.";
         IdentityResidual "identity_residual" "E2E less TTFT and the tokens' gaps, over E2E.";
         Completed "completed" "How often an answer was whole.";
         RequestsPerDay "requests_per_day" "Requests a day.";

@@ -58,6 +58,17 @@ pub struct SloOutcome {
     pub attainment: f64,
     /// Wilson interval of the attainment.
     pub attainment_interval: Interval,
+    /// Requests that met it only because they have no such value (TPOT of a one-token answer). Since 2.3.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub vacuous: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Requests that met every objective, over planned ones.

@@ -22,9 +22,7 @@ pub(super) fn all(run: &RunRecord) -> Vec<Finding> {
         .collect();
     misses.sort_by(|a, b| b.severity.total_cmp(&a.severity));
     found.extend(misses);
-    let open: Vec<_> = of(SloVerdict::CannotTell)
-        .filter(|(_, o)| o.measured.is_some())
-        .collect();
+    let open: Vec<_> = of(SloVerdict::CannotTell).collect();
     if !open.is_empty() {
         found.extend(undecided(&open));
     }
@@ -176,12 +174,21 @@ fn numbers(cell: &str, outcome: &SloOutcome) -> Vec<Evidence> {
         .into_iter()
         .collect();
     all.push(made(Known::Limit, outcome.slo.limit, unit));
-    all.push(made(
-        Known::Attainment,
-        outcome.attainment,
-        bench_schema::Unit::Ratio,
-    ));
+    // of none the share says nothing
+    if !is_unmeasured(outcome) {
+        let share = bench_schema::Unit::Ratio;
+        all.push(made(Known::Attainment, outcome.attainment, share));
+    }
+    let vacuous = view::positive(outcome.vacuous as f64);
+    all.extend(vacuous.map(|n| made(Known::Vacuous, n, bench_schema::Unit::Count)));
     all
+}
+
+/// Whether no request was held against it, or no answer has what it limits: then nobody can tell, although each request meets it for want of the value.
+pub fn is_unmeasured(outcome: &SloOutcome) -> bool {
+    let interval = outcome.attainment_interval;
+    let nobody = interval.high - interval.low >= 1.0;
+    outcome.measured.is_none() && outcome.within.is_none() && (nobody || outcome.vacuous > 0)
 }
 
 /// One objective that is missed: it costs the requests that do not meet it.
@@ -213,8 +220,11 @@ fn told(answer: Answer, outcomes: &[&(&str, &SloOutcome)]) -> Option<Finding> {
 }
 
 /// How many times the requests would decide an objective that nobody can tell, if the share that is within stays what it is, a tenth rounded up;
-/// `None` where no number would.
+/// `None` where no number would, or nothing was measured.
 pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
+    if is_unmeasured(outcome) {
+        return None;
+    }
     let asked = outcome.slo.q;
     // of single gaps, where the objective is about those
     let (share, worth) = match &outcome.within {

@@ -376,5 +376,6 @@ fn objective(from: &Cell, wanted: &Objective) -> Option<SloOutcome> {
         within: None,
         attainment: wanted.q,
         attainment_interval: attainment,
+        vacuous: 0,
     })
 }

@@ -160,23 +160,26 @@ impl<'a> Judge<'a> {
                 (quantile_seen(&clusters, slo.q), within)
             }
         };
-        // Where no answer has the metric, each meets the objective for want of it.
-        let nobody = !told.is_empty() && told.iter().all(|row| self.meets(slo, row).1);
-        let within = within.or_else(|| share(&told).0.filter(|_| nobody));
-        let verdict = match within {
-            Some(share) if seen.is_some() || nobody => {
-                verdict(&without_lost(share_interval(&share), &told), slo.q)
-            }
-            _ => SloVerdict::CannotTell,
+        // Where no answer has the metric, each meets the objective for want of it, which shows nothing; lost requests miss it all the same.
+        let vacuous = told.iter().filter(|row| self.meets(slo, row).1).count();
+        let lost = told.iter().filter(|row| row.lost).count();
+        let nobody = vacuous > 0 && vacuous + lost == told.len();
+        let within = if nobody { share(&told).0 } else { within };
+        let by_share = |share: Share| verdict(&without_lost(share_interval(&share), &told), slo.q);
+        let verdict = match within.filter(|_| seen.is_some() || nobody).map(by_share) {
+            Some(SloVerdict::Pass) if nobody => SloVerdict::CannotTell,
+            verdict => verdict.unwrap_or(SloVerdict::CannotTell),
         };
+        let tells = !nobody || verdict == SloVerdict::Fail;
         SloOutcome {
             slo: slo.clone(),
             measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
             interval: seen.as_ref().and_then(|s| s.told(verdict, slo.limit)),
             verdict,
-            within,
+            within: within.filter(|_| tells),
             attainment: attained.map_or(0.0, |share| share.value),
             attainment_interval,
+            vacuous: vacuous as u64,
         }
     }
 

@@ -166,29 +166,47 @@ fn one_token_answers_meet_an_objective_on_gaps_and_are_counted_as_such() {
     let records: Vec<RequestRecord> = (0..10)
         .map(|i| even(i, 100.0 * i as f64, 20.0, 10.0, if i < 4 { 1 } else { 5 }))
         .collect();
-    let goodput = summarise_cell(&records, context).goodput.unwrap();
+    let cell = summarise_cell(&records, context);
+    assert_eq!(cell.slos[0].vacuous, 4);
+    let goodput = cell.goodput.unwrap();
     assert_eq!(goodput.vacuous, 4);
     assert!((goodput.attainment - 1.0).abs() < 1e-12);
 }
 
 #[test]
-fn where_no_answer_has_a_gap_an_objective_on_gaps_is_met() {
-    let verdict = |metric, n| {
+fn where_no_answer_has_the_metric_nobody_can_tell_unless_lost_requests_do() {
+    let outcome = |metric, lost_every: u64, kept| {
         let mut context = closed(1);
+        context.exact_gaps = kept;
         context.slos = vec![Slo {
             metric,
             q: 0.95,
             limit: 5e6,
             use_case: None,
         }];
-        let all: Vec<RequestRecord> = (0..n)
+        let all: Vec<RequestRecord> = (0..100)
             .map(|i| even(i, 100.0 * i as f64, 20.0, 10.0, 1))
+            .map(|r| match r.id % lost_every {
+                0 => ended(r, refused()),
+                _ => r,
+            })
             .collect();
-        summarise_cell(&all, context).slos[0].verdict
+        summarise_cell(&all, context).slos[0].clone()
     };
-    for metric in [Metric::Itl, Metric::Tpot] {
-        assert_eq!(verdict(metric, 100), SloVerdict::Pass);
-        assert_eq!(verdict(metric, 10), SloVerdict::CannotTell, "too few");
+    for (metric, kept) in [
+        (Metric::Itl, usize::MAX),
+        (Metric::Itl, 0),
+        (Metric::Tpot, usize::MAX),
+    ] {
+        let none = outcome(metric, 101, kept);
+        assert_eq!(none.verdict, SloVerdict::CannotTell, "{metric}: {none:?}");
+        assert_eq!((none.within, none.measured), (None, None));
+        assert_eq!(none.vacuous, 99, "the first was lost");
+        let some = outcome(metric, 50, kept);
+        assert_eq!(some.verdict, SloVerdict::CannotTell, "two lost: {some:?}");
+        let many = outcome(metric, 4, kept);
+        assert_eq!(many.verdict, SloVerdict::Fail, "a quarter lost: {many:?}");
+        assert!(many.within.is_some());
     }
 }
 

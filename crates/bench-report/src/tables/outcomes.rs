@@ -162,6 +162,7 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
         .text("measured", |(.., outcome)| match outcome.measured {
             Some(value) => amount(&outcome.slo, value),
             None if is_of_some(outcome) => "unbounded or missing".to_owned(),
+            None if outcome.vacuous > 0 => "no request has it".to_owned(),
             None => "no matching request".to_owned(),
         })
         .text("cell", |(cell, ..)| label(cell))
@@ -174,6 +175,9 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
             let ends = [interval.low, interval.high].map(|end| short(end * 100.0));
             is_of_some(outcome).then(|| ends.join("–"))
         })
+        .count("without the value", |(.., outcome)| {
+            Some(outcome.vacuous).filter(|n| *n > 0)
+        })
         .text("needed to decide", |(.., outcome)| {
             Some(match bench_insight::times_to_decide(outcome)? {
                 times if times > 100.0 => "more than 100× the requests".to_owned(),
@@ -183,9 +187,9 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
         .rows("Objectives", rows)
 }
 
-/// Whether any request was held against it: of none the share lies anywhere.
+/// Whether any value was held against it: of none the share lies anywhere.
 fn is_of_some(outcome: &SloOutcome) -> bool {
-    outcome.attainment_interval.high - outcome.attainment_interval.low < 1.0
+    !bench_insight::is_unmeasured(outcome)
 }
 
 /// `9 pass, 2 FAIL, 1 cannot tell`; nothing of none.

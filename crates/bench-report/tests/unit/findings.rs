@@ -195,6 +195,14 @@ fn what_nobody_can_tell_says_how_much_more_would_decide_with_and_without_ends() 
         headline(&found),
         format!("the data cannot decide P95 TTFT ≤ 200 ms in 2 cells (about 3 to 5 {decide}")
     );
+    // of one that no answer has a value of
+    let mut none = Finding::new(Answer::SloUndecided, 0.0);
+    none.evidence = vec![
+        number(Known::Limit, "c8", 2e8, Unit::Ns),
+        number(Known::Vacuous, "c8", 100.0, Unit::Count),
+    ];
+    let said = "the data cannot decide P95 TTFT ≤ 200 ms in c8 (no request has this value)";
+    assert_eq!(headline(&none), said);
     // of one whose share is what is asked no number is known
     found
         .evidence

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
 use bench_insight::{Asked, PlannedCell, Target};
-use bench_schema::{Factor, Load};
-use bench_workload::{DatasetSpec, Draw, HfTokenizer, Seed, TokenCounter, Words};
+use bench_schema::{Factor, Load, Metric, Origin};
+use bench_workload::{DatasetSpec, Draw, HfTokenizer, LengthSpec, Seed, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Run, aside};
@@ -407,6 +407,7 @@ fn targets_are_of<'a>(
             .misplaced(&planned)
             .or_else(of_search)
             .or_else(no_objectives)
+            .or_else(|| unmeasured(target.metric()?, cells, settings))
             .or_else(one_endpoint)
             .or_else(no_use_case)?;
         Some(problem("target", message, help))
@@ -434,9 +435,42 @@ fn refused(problems: impl Iterator<Item = Problem>) -> Result<(), RunError> {
     }
 }
 
-/// That some request can be of the use cases which objectives name, where the datasets tell.
+/// That no answer will have a metric, where the flags show it, and what could be asked instead.
+fn unmeasured(metric: Metric, cells: &[Cell], settings: &Settings) -> Option<(String, String)> {
+    let between = matches!(
+        metric,
+        Metric::Ttst | Metric::Icl | Metric::Itl | Metric::Tpot | Metric::TokensPerSUser
+    );
+    let streamed = matches!(
+        metric.from_origin(Origin::Sent),
+        Metric::Ttft | Metric::Ttfa
+    ) || matches!(metric, Metric::Prefill | Metric::Decode);
+    let one_token = |cell: &Cell| cell.output == Some(LengthSpec::Fixed(1));
+    let (why, otherwise) = if !settings.target.stream && (between || streamed) {
+        (
+            "answers are not streamed (`--no-stream`)",
+            "remove `--no-stream`",
+        )
+    } else if between && !cells.is_empty() && cells.iter().all(one_token) {
+        (
+            "answers have one token (`--output-tokens 1`)",
+            "ask for longer answers",
+        )
+    } else {
+        return None;
+    };
+    let name = metric.title();
+    let message = format!("no request will have {name}: {why}");
+    Some((message, format!("limit another metric, or {otherwise}")))
+}
+
+/// That some request can have what objectives limit, and be of the use cases which they name, where flags and datasets tell.
 fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let slos = settings.objectives.slo.iter();
+    refused(slos.clone().filter_map(|slo| {
+        let (message, help) = unmeasured(slo.metric, cells, settings)?;
+        Some(problem("slo", message, help))
+    }))?;
     let mut named = slos.filter_map(|slo| slo.use_case.as_deref()).peekable();
     if named.peek().is_none() {
         return Ok(());

@@ -120,6 +120,46 @@ fn an_objective_of_a_use_case_that_no_request_has_is_refused_before_anything_is_
 }
 
 #[test]
+fn what_no_answer_will_have_is_refused_before_anything_is_measured() {
+    let of = |asked: &[&str], more: &[&str]| {
+        let args = [asked, more].concat();
+        let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
+        let cells = [Cell::of(&settings, Load::closed(2), DatasetSpec::Random)];
+        objectives_are_of(&cells, &settings).and_then(|()| targets_are_of(&cells, 1, &settings))
+    };
+    let one = ["--output-tokens", "1"];
+    for (asked, more, why) in [
+        (
+            ["--slo", "e2e=1s,ttft=60ms"],
+            &["--no-stream"][..],
+            "will have TTFT",
+        ),
+        (
+            ["--target", "ttft.p95<=60ms"],
+            &["--no-stream"],
+            "will have TTFT",
+        ),
+        (
+            ["--slo", "p50:tpot=60ms"],
+            &["--no-stream"],
+            "will have TPOT",
+        ),
+        (["--slo", "ttft=1s,itl=20ms"], &one, "will have ITL"),
+        (["--target", "tpot.mean<=60ms"], &one, "will have TPOT"),
+    ] {
+        let said = of(&asked, more).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+        assert!(said.contains(more[0]), "{said}");
+        assert!(
+            of(&asked, &["--output-tokens", "1..2"]).is_ok(),
+            "{asked:?}"
+        );
+    }
+    assert!(of(&["--slo", "e2e=1s"], &["--no-stream"]).is_ok());
+    assert!(of(&["--slo", "ttft=1s,e2e=1s"], &one).is_ok());
+}
+
+#[test]
 fn streams_that_do_not_fit_are_named_before_they_fail() {
     assert_eq!(short(900, Some(1024)), None);
     assert_eq!(short(1_000_000, None), None);

@@ -201,6 +201,7 @@ pub(crate) fn slo(metric: Metric, limit_ms: f64, seen: f64, verdict: SloVerdict)
             high: (attainment + 0.01_f64).min(1.0),
             confidence: 0.95,
         },
+        vacuous: 0,
     }
 }
 

@@ -1,0 +1,51 @@
+use bench_schema::{ArrivalKind, Interval, SloVerdict};
+
+use super::*;
+
+#[test]
+fn an_objective_that_no_request_has_a_value_of_ends_the_search() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let run = RunRecord::from_json(stored).unwrap();
+    let slo = Slo {
+        metric: Metric::Itl,
+        q: 0.95,
+        limit: 20e6,
+        use_case: None,
+    };
+    let asked = SearchAsked::default();
+    let cells = |planned: u64| {
+        let alone = run.cells[0].clone();
+        let mut stage = alone.clone();
+        stage.load = Load::Open {
+            rate_per_s: Some(10.0),
+            arrival: ArrivalKind::Poisson,
+            in_flight_cap: None,
+        };
+        stage.counts.planned = planned;
+        stage.slos = vec![SloOutcome {
+            slo: slo.clone(),
+            measured: None,
+            interval: None,
+            verdict: SloVerdict::CannotTell,
+            within: None,
+            attainment: 1.0,
+            attainment_interval: Interval {
+                low: 0.97,
+                high: 1.0,
+                confidence: 0.95,
+            },
+            vacuous: planned,
+        }];
+        [alone, stage]
+    };
+    let slos = [slo.clone()];
+    let fewest = asked.fewest(&slos) as u64;
+    let found = asked.found(&slos, &cells(fewest));
+    assert_eq!(asked.next(&slos, &cells(fewest)), None);
+    assert_eq!(found.stopped, SearchEnd::Ended);
+    let why = found.why.unwrap();
+    assert!(why.contains("no request has ITL"), "{why}");
+    assert_eq!((found.value, found.low, found.high), (None, None, None));
+    // a few requests may have no such value by chance
+    assert!(asked.next(&slos, &cells(fewest - 1)).is_some());
+}
