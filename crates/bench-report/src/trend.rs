@@ -118,7 +118,7 @@ fn figure(index: usize, trend: &Trend) -> Figure {
     let seen: Vec<Option<Bounded>> = seen
         .map(|(_, seen)| Some((seen.value, seen.bounds())))
         .collect();
-    let names = trend.points.iter().map(|(at, _)| at);
+    let names = trend.points.iter().map(|(at, _)| short_start(at));
     let x = category_axis(names)
         .name("runs, by version or start")
         .name_location(NameLocation::Middle);
@@ -150,6 +150,17 @@ fn figure(index: usize, trend: &Trend) -> Figure {
     Figure::new(id(index), heading(trend), plot)
         .note(format!("{} · {}", trend.cell, trend.runs))
         .table(table)
+}
+
+/// A start as a label of an axis has room for it: `2026-11-27T04:13:22.5Z` is `11-27 04:13:22`, and a version is what it is. The table has the whole.
+fn short_start(at: &str) -> String {
+    let short = || {
+        let (date, time) = at.split_once('T')?;
+        let (year, day) = date.split_once('-')?;
+        let is_start = year.len() == 4 && year.bytes().all(|c| c.is_ascii_digit());
+        Some(format!("{day} {}", time.get(..8)?)).filter(|_| is_start && at.ends_with('Z'))
+    };
+    short().unwrap_or_else(|| at.to_owned())
 }
 
 /// Each level: its first run, the one after its last, its value.
@@ -186,3 +197,7 @@ fn heading(trend: &Trend) -> String {
         relative(last)
     )
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/trend.rs"]
+mod tests;
