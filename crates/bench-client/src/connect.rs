@@ -19,6 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::clock::KernelStamps;
 use crate::endpoint::{Host, bracketed};
@@ -270,8 +271,7 @@ impl Connector {
         let server = ServerName::try_from(name.clone()).map_err(|error| {
             unusable(format!("`{name}` is not a valid certificate name: {error}"))
         })?;
-        let tls = TlsConnector::from(Arc::clone(config))
-            .connect(server, socket)
+        let tls = secured(Arc::clone(config), server, socket)
             .await
             .map_err(|error| Fault::tls(&error, &peer))?;
         let picked = tls.get_ref().1.alpn_protocol();
@@ -333,6 +333,16 @@ fn refused(proxy: &str, answer: &str) -> Fault {
         FailureKind::Other,
         format!("the proxy {proxy} refused to open a tunnel: {answer}"),
     )
+}
+
+/// TLS over a connected socket, of which nothing else is read before.
+pub(crate) async fn secured(
+    config: Arc<ClientConfig>,
+    server: ServerName<'static>,
+    socket: Socket,
+) -> io::Result<TlsStream<Socket>> {
+    socket.expect_records();
+    TlsConnector::from(config).connect(server, socket).await
 }
 
 // TLS as the target wants it: system roots, another authority, a client certificate, or no checking at all.

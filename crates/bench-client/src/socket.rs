@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use crate::clock::KernelStamps;
 use crate::sys;
-use crate::sys::{Arrived, Opening, Received, TcpState};
+use crate::sys::{Arrived, Behind, Opening, Received, TcpState};
 
 /// A request that is longer than two of these ends with a write of one: `sent` is taken before a call that takes microseconds, however
 /// long the prompt.
@@ -93,6 +93,13 @@ impl Peek {
         }
     }
 
+    /// Without the usual delay, as on a connection that is new.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(crate) fn acknowledge_at_once(&self) {
+        let asked = rustix::net::sockopt::set_tcp_quickack(self.0.get_ref(), true);
+        assert_eq!(asked, Ok(()));
+    }
+
     /// What the kernel knows of the connection; absent where it is not TCP.
     pub(crate) fn kernel(&self) -> Option<TcpState> {
         sys::tcp_state(self.0.get_ref().as_fd())
@@ -110,6 +117,11 @@ impl Socket {
 
     pub(crate) fn peek(&self) -> Peek {
         Peek(Rc::clone(&self.fd))
+    }
+
+    /// From here on its bytes are TLS records.
+    pub(crate) fn expect_records(&self) {
+        self.log.records.set(Some(Records::default()));
     }
 
     pub(crate) fn poll_recv(
@@ -138,14 +150,19 @@ impl Socket {
                         // A short read emptied the queue; epoll tells of what comes next. Saves the read that would say EAGAIN.
                         ready.clear_ready();
                     }
+                    let whole = self
+                        .log
+                        .follow(buffer.get(..received.len).unwrap_or_default());
+                    let asks = piece.is_some() || (!drained && whole);
                     self.log.note_read(Read {
                         started,
                         returned,
                         realtime_ns: received.realtime_ns,
                         drained,
-                        piece: piece
-                            .map(|_| end_of_piece(&received, sys::next_stamp(fd), look.is_last)),
-                        one_segment: look.segment == Some(received.len),
+                        piece: piece.map(|_| look.kind),
+                        behind: asks.then(|| sys::behind(fd)),
+                        whole,
+                        one_segment: drained && look.segment == Some(received.len),
                         len: received.len,
                         opening: received.opening,
                     });
@@ -246,8 +263,10 @@ pub(crate) struct ReadLog {
     stamps: Rc<KernelStamps>,
     mark: Cell<ReadMark>,
     is_shared: Cell<bool>,
-    /// Bytes from the beginning to where the event or the TLS record that is being read ends, on a shared connection.
-    record_end: Cell<u64>,
+    /// Where its TLS records end, if it has any.
+    records: Cell<Option<Records>>,
+    /// Whether TLS has more of the latest read than it has given so far.
+    is_kept: Cell<bool>,
     /// A moment at which the receive queue was empty.
     drained: Cell<Stamp>,
     reads: Arc<AtomicU64>,
@@ -287,7 +306,8 @@ impl ReadLog {
             stamps,
             mark: Cell::default(),
             is_shared: Cell::new(false),
-            record_end: Cell::new(0),
+            records: Cell::new(None),
+            is_kept: Cell::new(false),
             drained: Cell::new(now),
             reads: Arc::default(),
             bytes_read: Cell::new(0),
@@ -312,6 +332,26 @@ impl ReadLog {
     /// Several exchanges share the connection.
     pub(crate) fn share(&self) {
         self.is_shared.set(true);
+    }
+
+    /// These bytes came next: whether they end where a TLS record does, or there are none.
+    fn follow(&self, bytes: &[u8]) -> bool {
+        let Some(mut records) = self.records.get() else {
+            return true;
+        };
+        records.follow(bytes);
+        self.records.set(Some(records));
+        records.rest() == 0
+    }
+
+    /// Bytes to the end of the TLS record (or of its head) that a read has begun; 0 where it has begun none.
+    fn rest_of_record(&self) -> usize {
+        self.records.get().map_or(0, Records::rest)
+    }
+
+    /// Whether TLS has more of the latest read than it has given.
+    pub(crate) fn note_kept(&self, is_kept: bool) {
+        self.is_kept.set(is_kept && !self.is_shared.get());
     }
 
     /// Begin an exchange at `now`: no byte of its answer can have arrived before. On a shared connection bytes of others' may.
@@ -363,8 +403,10 @@ impl ReadLog {
         }
         let closing = self.stamps.closing().map(|delay| arrival - delay);
         let shared = self.is_shared.get();
+        let ends = read.ends_a_segment(arrival);
         // Of several segments the stamp is the last one's, and of whose answer that is nobody knows.
-        let own = read.one_segment || read.piece == Some(PieceEnd::OfASegment);
+        let own = read.one_segment || (ends && (read.piece.is_some() || !shared));
+        self.is_kept.set(false);
         self.mark.set(ReadMark {
             arrival,
             returned: read.returned,
@@ -378,9 +420,9 @@ impl ReadLog {
             },
             last_token_from: closing.map_or(previous_return, |at| at.max(previous_return)),
             merged: shared && stamped && !own,
-            continues: !shared && read.piece == Some(PieceEnd::InASegment),
+            continues: !shared && stamped && !(own && (read.whole || read.one_segment)),
         });
-        self.note_queue(&read, arrival);
+        self.note_queue(&read, ends, arrival);
         self.reads.fetch_add(1, Ordering::Relaxed);
         let len = u64::try_from(read.len).unwrap_or(u64::MAX);
         self.bytes_read
@@ -400,19 +442,17 @@ impl ReadLog {
     }
 
     /// What a read says of the queue behind it.
-    fn note_queue(&self, read: &Read, arrival: Stamp) {
-        match read.piece {
+    fn note_queue(&self, read: &Read, ends_a_segment: bool, arrival: Stamp) {
+        if read.drained {
+            self.drained.set(read.started);
+            self.usual_len.set(read.len);
+        } else if ends_a_segment {
             // What is left came with later segments.
-            Some(PieceEnd::OfASegment) => {
-                self.drained.set(self.drained.get().max(arrival));
-                self.in_vain.set(0);
-            }
-            Some(PieceEnd::InASegment) => self.in_vain.set(self.in_vain.get() + 1),
-            None if read.drained => {
-                self.drained.set(read.started);
-                self.usual_len.set(read.len);
-            }
-            None => {}
+            self.note_drained(arrival);
+        }
+        if read.piece.is_some() {
+            let in_vain = self.in_vain.get() + 1;
+            self.in_vain.set(if ends_a_segment { 0 } else { in_vain });
         }
     }
 
@@ -491,7 +531,11 @@ impl ReadLog {
     }
 
     pub(crate) fn mark(&self) -> ReadMark {
-        self.mark.get()
+        let mark = self.mark.get();
+        ReadMark {
+            continues: mark.continues || self.is_kept.get(),
+            ..mark
+        }
     }
 
     /// A moment at which the receive queue was seen empty, the latest.
@@ -531,12 +575,36 @@ pub(crate) struct Read {
     pub(crate) returned: Stamp,
     pub(crate) realtime_ns: Option<i64>,
     pub(crate) drained: bool,
-    /// Where it ended, if it was to take no more than one event of several that waited.
-    pub(crate) piece: Option<PieceEnd>,
+    /// Where it was to take no more than one event.
+    pub(crate) piece: Option<Piece>,
+    /// What waits behind it, where somebody looked.
+    pub(crate) behind: Option<Behind>,
+    /// Whether no TLS record has begun in it that has not ended.
+    pub(crate) whole: bool,
     /// Whether all of it came in one segment.
     pub(crate) one_segment: bool,
     pub(crate) len: usize,
     pub(crate) opening: Opening,
+}
+
+impl Read {
+    /// Whether its stamp, `arrival` on the run's clock, is that of its last byte: it ended where its segment does. The kernel may have put
+    /// later segments together with that one: then what waits behind has the same stamp, or that of what came since the read began.
+    fn ends_a_segment(&self, arrival: Stamp) -> bool {
+        /// From a segment's stamp until it is in the queue, as one of a batch.
+        const ON_ITS_WAY: Nanos = Nanos::from_micros(20);
+        let (behind, own) = match (self.behind, self.realtime_ns) {
+            (Some(Behind::Segment(Some(behind))), Some(own)) => (behind, own),
+            (Some(Behind::Segment(_)), _) => return false,
+            (Some(Behind::Nothing), _) => return true,
+            (None, _) => return self.drained,
+        };
+        let was_there = |realtime_ns: i64| {
+            let at = arrival + Nanos::new(realtime_ns.saturating_sub(own));
+            at + ON_ITS_WAY <= self.started
+        };
+        behind != own && (was_there(behind) || (self.piece == Some(Piece::Last) && was_there(own)))
+    }
 }
 
 fn copy_of(error: &io::Error) -> io::Error {
@@ -552,12 +620,14 @@ fn copy_of(error: &io::Error) -> io::Error {
 /// Bytes that are looked at for the end of the first event.
 const LOOK: usize = 2048;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PieceEnd {
-    /// At the end of a segment: its stamp is the piece's arrival.
-    OfASegment,
-    /// Within what the kernel keeps as one segment, which may be several that it has put together: the stamp is that of the last.
-    InASegment,
+/// What waited with an event when it was decided to read no more than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// More, or nobody looked.
+    #[default]
+    OfSeveral,
+    /// Nothing behind it.
+    Last,
 }
 
 /// What is known of a read before it is made.
@@ -567,8 +637,7 @@ struct Look {
     segment: Option<usize>,
     /// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
     piece: Option<usize>,
-    /// Whether nothing waits behind the piece.
-    is_last: bool,
+    kind: Piece,
 }
 
 fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
@@ -589,7 +658,8 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
         return Look { segment, ..nothing };
     }
     let unusual = piecewise && log.is_unusual(queued);
-    let piece = unusual.then(|| peek(fd, end_of_first));
+    let begun = Some(log.rest_of_record()).filter(|rest| *rest > 0);
+    let piece = unusual.then(|| begun.or_else(|| peek(fd, end_of_first)));
     let piece = piece.flatten().filter(|piece| *piece < queued);
     Look { piece, ..nothing }
 }
@@ -597,20 +667,21 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
 /// What waits on a connection that several exchanges share is of several answers, and each needs its own stamp: a read takes one event or
 /// one TLS record, or a part of one that is longer than the look. Where there is no end of either, nobody knows what ends with the read.
 fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
-    let read = log.bytes_read.get();
-    let rest = usize::try_from(log.record_end.get().saturating_sub(read)).unwrap_or(usize::MAX);
+    let begun = Some(log.rest_of_record()).filter(|rest| *rest > 0);
     let found = peek(fd, |bytes| {
-        let end = Some(rest).filter(|rest| *rest > 0);
-        let end = end.or_else(|| next_end(bytes))?;
+        let end = begun.or_else(|| next_end(bytes))?;
         Some((end, bytes.len()))
     });
     let Some((end, waiting)) = found else {
         return Look::default();
     };
-    log.record_end.set(read.saturating_add(end as u64));
     Look {
         piece: Some(end.min(waiting)),
-        is_last: end >= waiting && waiting < LOOK,
+        kind: if end >= waiting && waiting < LOOK {
+            Piece::Last
+        } else {
+            Piece::OfSeveral
+        },
         segment: None,
     }
 }
@@ -639,19 +710,6 @@ fn peek<T>(fd: BorrowedFd<'_>, find: impl FnOnce(&[u8]) -> Option<T>) -> Option<
     find(room.get(..read).filter(|bytes| !bytes.is_empty())?)
 }
 
-/// What the stamp of the next byte says of the end of a piece. Behind one that is the last of the queue nothing waits.
-fn end_of_piece(received: &Received, next: Option<i64>, is_last: bool) -> PieceEnd {
-    let ends = match next {
-        Some(_) => next != received.realtime_ns,
-        None => is_last,
-    };
-    if ends {
-        PieceEnd::OfASegment
-    } else {
-        PieceEnd::InASegment
-    }
-}
-
 /// Where the first event, with its chunk, or the first TLS record ends.
 fn end_of_first(bytes: &[u8]) -> Option<usize> {
     /// Content types of TLS records: from `change_cipher_spec` to `application_data`.
@@ -659,7 +717,7 @@ fn end_of_first(bytes: &[u8]) -> Option<usize> {
     if let [kind, 3, 0..=4, high, low, ..] = *bytes
         && RECORDS.contains(&kind)
     {
-        return Some(5 + usize::from(u16::from_be_bytes([high, low])));
+        return Some(RECORD_HEAD + usize::from(u16::from_be_bytes([high, low])));
     }
     // An event ends with an empty line; a chunk that ends with a line's end has one too.
     let end = memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
@@ -671,11 +729,51 @@ fn end_of_first(bytes: &[u8]) -> Option<usize> {
     Some(if chunk { end + 2 } else { end })
 }
 
+/// Bytes of a TLS record's head; the last two say how many follow.
+const RECORD_HEAD: usize = 5;
+
+/// Where the TLS records of a connection end, in the bytes as they are read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Records {
+    /// Bytes of the head that were read.
+    head: usize,
+    /// Bytes that follow it; while it is not whole, as far as it says so.
+    left: usize,
+}
+
+impl Records {
+    fn follow(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            if self.head < RECORD_HEAD {
+                self.head += 1;
+                self.left = (self.left << 8 | usize::from(byte)) & 0xffff;
+                bytes = rest;
+            } else {
+                let taken = self.left.min(bytes.len());
+                self.left -= taken;
+                bytes = bytes.get(taken..).unwrap_or_default();
+            }
+            if self.head == RECORD_HEAD && self.left == 0 {
+                self.head = 0;
+            }
+        }
+    }
+
+    /// Bytes to the end of the record, or of its head, that has begun.
+    fn rest(self) -> usize {
+        match self.head {
+            0 => 0,
+            RECORD_HEAD => self.left,
+            part => RECORD_HEAD - part,
+        }
+    }
+}
+
 // When the bytes of a read reached this machine.
 
 /// The socket read that brought some bytes of an answer.
 ///
-/// An event that is completed by the last byte of a read has `arrival` as its stamp, exactly (unless `merged`). Every
+/// An event that is completed by the last byte of a read has `arrival` as its stamp, exactly (unless `merged` or `continues`). Every
 /// other event that the same read completed arrived somewhere in `previous_return ..= arrival`, because the kernel keeps one
 /// stamp, the last, for segments that waited together. Where nothing but closing events (usage, `[DONE]`) followed it, it arrived
 /// in `last_token_from ..= arrival`: a server closes an answer right after its last token.
@@ -700,7 +798,8 @@ pub struct ReadMark {
     /// Whether the bytes may have come before the segment that is described: on a connection that several answers share it may be another
     /// answer's, or the read an earlier one. Then even the last event is known only to have arrived in `previous_return ..= arrival`.
     pub merged: bool,
-    /// Whether bytes that this read left have the same stamp: what it brought and what the next one brings are to be judged as one read.
+    /// Whether the stamp may be that of bytes behind those that are described: others of this read, of a TLS record that is not whole, or what
+    /// the read left of its segment. These bytes and those that come next are to be judged as one read.
     pub continues: bool,
 }
 

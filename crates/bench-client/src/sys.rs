@@ -211,10 +211,22 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received
     recv_with(fd, buffer, 0)
 }
 
-/// The stamp of the segment that holds the next byte to be read, where there is one and the kernel stamped it.
-pub(crate) fn next_stamp(fd: BorrowedFd<'_>) -> Option<i64> {
+/// What waits behind a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// No byte.
+    Nothing,
+    /// A byte of a segment with this stamp, as [`Received::realtime_ns`]; absent where it has none.
+    Segment(Option<i64>),
+}
+
+pub(crate) fn behind(fd: BorrowedFd<'_>) -> Behind {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    recv_with(fd, &mut [0; 1], flags).ok()?.realtime_ns
+    match recv_with(fd, &mut [0; 1], flags) {
+        Ok(Received { len: 0, .. }) => Behind::Nothing,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Behind::Nothing,
+        found => Behind::Segment(found.ok().and_then(|received| received.realtime_ns)),
+    }
 }
 
 /// Room for one `SCM_TIMESTAMPNS` and a neighbour, or for one `SCM_TIMESTAMPING`, aligned as control messages must be.

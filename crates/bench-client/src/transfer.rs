@@ -227,9 +227,12 @@ impl Wire {
                 // Its `poll_read` would read on from the socket while there is room.
                 let mut tls = Pin::new(tls);
                 let plain = ready!(tls.as_mut().poll_fill_buf(cx));
-                plain
-                    .and_then(|mut plain| io::Read::read(&mut plain, room))
-                    .inspect(|len| tls.consume(*len))
+                let read = plain.and_then(|mut plain| io::Read::read(&mut plain, room));
+                if let Ok(len) = read {
+                    tls.as_mut().consume(len);
+                    self.log.note_kept(!tls.get_ref().1.wants_read());
+                }
+                read
             }
             #[cfg(test)]
             Stream::Scripted(script) => ready!(script.poll_recv(cx, room)),

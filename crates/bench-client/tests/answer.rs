@@ -116,6 +116,20 @@ fn a_last_token_among_closing_events_is_bounded_by_what_woke_the_thread_and_not_
     assert_eq!(two.bounds(), [(0, Nanos::new(70)), (1, Nanos::new(70))]);
 }
 
+/// What follows an event may have waited with it for as long as nobody read, unless it closes the answer.
+#[test]
+fn a_token_that_shares_its_read_with_something_else_than_the_end_is_bounded_by_the_read_before() {
+    let read = ReadMark {
+        last_token_from: Stamp::new(95),
+        ..mark(30, 100, 105)
+    };
+    let pinged = format!("{TOKEN}: ping\n\n");
+    let next = format!("{FINISH}data: [DONE]\n\n");
+    let reads = [(pinged.as_str(), read), (&next, mark(105, 200, 205))];
+    let events = answer(&reads, StreamEnd::Eof).events;
+    assert_eq!(events.bounds(), [(0, Nanos::new(70))]);
+}
+
 #[test]
 fn pieces_with_one_stamp_are_judged_as_one_read() {
     let read = ReadMark {

@@ -261,7 +261,7 @@ impl Collector {
         };
         let mark = event.mark;
         // Alone among closing events it came right before them; among others, whenever the socket was not seen empty.
-        let alone = self.events_of_read == 1 && !mark.merged;
+        let alone = self.events_of_read == 1 && self.delta.is_finished() && !mark.merged;
         let earliest = match (event.exact, alone) {
             (true, _) => mark.arrived_from,
             (false, true) => mark.last_token_from.min(mark.arrived_from),

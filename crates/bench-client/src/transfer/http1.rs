@@ -14,6 +14,7 @@ use hyper::{StatusCode, Version};
 use super::body::{Body, Part, listed};
 use super::head::Heads;
 use super::{Break, Step, Stream, Wire};
+use crate::ReadMark;
 use crate::request::HttpRequest;
 use crate::socket::{Peek, ReadLog};
 
@@ -141,6 +142,7 @@ impl Http1Transfer {
     /// What the bytes at hand say next.
     fn take(&mut self) -> Result<Option<Step>, Break> {
         let mark = self.connection.wire.log.mark();
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         match &mut self.awaiting {
             Awaiting::Head(heads) => {
                 let bytes = self.room.get(self.unused.clone()).unwrap_or_default();
@@ -161,7 +163,12 @@ impl Http1Transfer {
                     Part::Nothing => None,
                     Part::Piece(piece) => {
                         self.piece = from + piece.start..from + piece.end;
-                        Some(Step::Data(mark))
+                        let rest = self.room.get(self.unused.clone()).unwrap_or_default();
+                        Some(Step::Data(ReadMark {
+                            // the head of a chunk, or the end of the body, may have come later
+                            continues: mark.continues || !rest.iter().all(is_line_end),
+                            ..mark
+                        }))
                     }
                     Part::End => {
                         self.awaiting = Awaiting::Nothing;

@@ -80,6 +80,8 @@ impl ScriptedStream {
             realtime_ns: None,
             drained,
             piece: None,
+            behind: None,
+            whole: true,
             one_segment: false,
             len: n,
             opening: Default::default(),
@@ -332,6 +334,23 @@ fn an_answer_that_breaks_off_inside_a_chunk_is_broken_after_what_came() {
     assert!(played.broken && !played.ended);
     let text: Vec<u8> = played.data.into_iter().flat_map(|(data, _)| data).collect();
     assert_eq!(text, b"hellowor");
+}
+
+/// Its head came after it, however little that says.
+#[test]
+fn an_event_is_not_at_the_end_of_its_read_where_a_chunk_or_the_end_of_the_body_begins_behind_it() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    for (first, then, continues) in [
+        ("", "5\r\nworld\r\n0\r\n\r\n", [false, true]),
+        ("5", "\r\nworld\r\n", [true, false]),
+        ("5\r\n", "world", [true, false]),
+        ("5\r\nworld\r\n", "0\r\n\r\n", [true, false]),
+    ] {
+        let segments = vec![format!("{head}{first}").into(), then.into()];
+        let played = play(segments, usize::MAX, 1);
+        let said: Vec<_> = played.data.iter().map(|data| data.1.continues).collect();
+        assert_eq!(said, continues, "{first:?} {then:?}");
+    }
 }
 
 /// What hyper makes of the same answer: status, headers and body, and whether it ended in order.

@@ -38,6 +38,14 @@ async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<
     reads
 }
 
+/// What has a stamp by now is in the queue: a thread that is woken is later than this.
+fn let_it_settle(clock: &Clock) {
+    let until = clock.now() + Nanos::from_micros(30);
+    while clock.now() < until {
+        std::hint::spin_loop();
+    }
+}
+
 /// Whatever the kernel puts together: a stamp that is called exact lies within the call that sent its event.
 #[tokio::test]
 async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share_one() {
@@ -60,6 +68,7 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
             far.write_all(event).unwrap();
             written.push((before - slack, clock.now() + slack));
         }
+        let_it_settle(&clock);
         let reads = read_what_waits(&mut socket, 3 * event.len()).await;
         if reads.iter().any(|(mark, _)| mark.arrival == mark.returned) {
             continue; // The kernel begins to stamp a moment after the first socket asks.
@@ -83,6 +92,77 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
     assert!(own > 0, "{own} of their own, {shared} shared");
 }
 
+/// A read that leaves bytes whose stamp is another one by now: what came since may have been put together with them.
+#[test]
+fn a_stamp_is_exact_only_if_what_waits_behind_it_had_its_own_before_the_read_began() {
+    let clock = Clock::start();
+    let log = ReadLog::new(Rc::new(KernelStamps::new(clock.clone())));
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let began = time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    let read = Read {
+        started: clock.now(),
+        returned: clock.now() + Nanos::from_millis(20),
+        realtime_ns: Some(began - 10_000_000),
+        drained: false,
+        piece: None,
+        behind: None,
+        whole: true,
+        one_segment: false,
+        len: 100,
+        opening: Opening::default(),
+    };
+    let stamp = |ms: i64| Behind::Segment(Some(began + ms * 1_000_000));
+    for (behind, piece, exact) in [
+        (Behind::Nothing, Piece::OfSeveral, true),
+        (stamp(-5), Piece::OfSeveral, true),
+        // put together with what was read
+        (stamp(-10), Piece::OfSeveral, false),
+        // something came after the read had begun
+        (stamp(5), Piece::OfSeveral, false),
+        // but there was nothing that it could have been put together with
+        (stamp(5), Piece::Last, true),
+        (Behind::Segment(None), Piece::OfSeveral, false),
+    ] {
+        log.drained.set(Stamp::new(i64::MIN));
+        log.note_read(Read {
+            piece: Some(piece),
+            behind: Some(behind),
+            ..read
+        });
+        assert_eq!(!log.mark().continues, exact, "{behind:?} {piece:?}");
+        assert_eq!(log.drained() == log.mark().arrival, exact, "{behind:?}");
+    }
+}
+
+#[test]
+fn tls_records_are_followed_wherever_their_bytes_are_cut() {
+    let record = |len: u16| {
+        let [high, low] = len.to_be_bytes();
+        [vec![23, 3, 3, high, low], vec![0xff; usize::from(len)]].concat()
+    };
+    let lens = [0, 1, 16_401, 5, 256, 0, 4_091];
+    let bytes = lens.map(record).concat();
+    for cut in [1, 2, 3, 4, 5, 6, 7, 100, 4_096, usize::MAX] {
+        let mut records = Records::default();
+        let mut at = 0;
+        for part in bytes.chunks(cut.min(bytes.len())) {
+            records.follow(part);
+            at += part.len();
+            let ends = lens.iter().scan(0, |end, len| {
+                *end += RECORD_HEAD + usize::from(*len);
+                Some(*end)
+            });
+            assert_eq!(
+                records.rest() == 0,
+                ends.clone().any(|end| end == at),
+                "{at}"
+            );
+            let rest = ends.clone().find(|end| *end >= at).unwrap() - at;
+            assert!(records.rest() <= rest, "{at}");
+        }
+    }
+}
+
 /// On a connection that answers share no event may have the stamp of another answer's, whatever the kernel puts together.
 #[tokio::test]
 async fn events_of_a_shared_connection_have_their_own_stamps_or_are_known_to_be_bounded() {
@@ -104,6 +184,7 @@ async fn events_of_a_shared_connection_have_their_own_stamps_or_are_known_to_be_
             written.push((before - slack, clock.now() + slack));
         }
         log.begin(clock.now());
+        let_it_settle(&clock);
         let reads = read_what_waits(&mut socket, 3 * frame.len()).await;
         assert_eq!(reads.len(), 3, "one event a read");
         for ((mark, _), (before, after)) in reads.iter().zip(written) {
@@ -164,8 +245,10 @@ fn events_that_waited_together_are_bounded_by_the_wake_up_and_not_by_the_gap_bef
         log.stamps.follow(batching.wakes());
         let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
         let (told, written) = std::sync::mpsc::channel();
+        let (go, asked) = std::sync::mpsc::channel();
         let server = std::thread::spawn(move || {
             for round in 0..ROUNDS {
+                asked.recv().unwrap();
                 std::thread::sleep(gap.to_duration());
                 // alone at first, so that the thread's latency is known
                 for _ in 0..if round < 20 { 1 } else { 2 } {
@@ -176,6 +259,7 @@ fn events_that_waited_together_are_bounded_by_the_wake_up_and_not_by_the_gap_bef
         });
         for round in 0..ROUNDS {
             let events = if round < 20 { 1 } else { 2 };
+            go.send(()).unwrap();
             // the kernel joins what was acknowledged
             rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), true).unwrap();
             let reads = read_what_waits(&mut socket, events * event.len()).await;
