@@ -60,7 +60,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .map(|f| f.severity)
         .fold(0.0, f64::max);
     found.extend(machines::client_limited(run).filter(|f| f.severity >= AS_MUCH * starved));
-    let mut found = fold(merge(found));
+    let mut found = fold(merge(of_one_job(found)));
     found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
         b.severity
@@ -469,6 +469,33 @@ fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
             false
         });
         found.push(root);
+    }
+    found
+}
+
+/// What stops all every so often in some cells stops them as long in others, where it came too seldom to show its period.
+fn of_one_job(mut found: Vec<Finding>) -> Vec<Finding> {
+    const ALIKE: f64 = 1.25;
+    let length = |f: &Finding| f.figure(&Known::StallLength.into()).filter(|ns| *ns > 0.0);
+    let is_periodic = |f: &&Finding| f.cause() == Some(Cause::PeriodicStall);
+    let periodic = found.iter().filter(is_periodic);
+    let periodic = periodic.max_by(|a, b| a.severity.total_cmp(&b.severity));
+    let Some(periodic) = periodic.cloned() else {
+        return found;
+    };
+    for other in found
+        .iter_mut()
+        .filter(|f| f.cause() == Some(Cause::Frozen))
+    {
+        let both = length(other).zip(length(&periodic));
+        if both.is_some_and(|(a, b)| a.max(b) <= ALIKE * a.min(b)) {
+            // The costliest of a cause is the one that is told, and its period is not known here.
+            *other = Finding {
+                severity: other.severity.min(periodic.severity),
+                cells: std::mem::take(&mut other.cells),
+                ..periodic.clone()
+            };
+        }
     }
     found
 }

@@ -134,16 +134,17 @@ pub(super) fn decode_slows(
     quiet: Option<&Quiet>,
     all: &[Look<'_>],
 ) -> Option<Finding> {
-    let quiet_gap = quiet
-        .filter(|quiet| !quiet.own || follows_load(look))?
-        .tpot?;
+    let quiet = quiet.filter(|quiet| !quiet.own || follows_load(look))?;
+    let quiet_gap = quiet.tpot?;
     let now = of_tokens(look)?;
     let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e()))) {
         (Some(ttft), Some(e2e)) => 1.0 - ttft / e2e,
         _ => look.cell.phases.as_ref()?.decode,
     };
-    let cost = (1.0 - quiet_gap / now) * decode;
-    if now < SLOWER * quiet_gap || cost < COSTS {
+    // What a drift makes of the time between is not the load's.
+    let at_that_time = quiet_gap * quiet.by_time;
+    let cost = (1.0 - at_that_time / now) * decode;
+    if now < SLOWER * at_that_time || cost < COSTS {
         return None;
     }
     if let Some(quicker) = all

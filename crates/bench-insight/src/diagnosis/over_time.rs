@@ -245,7 +245,7 @@ fn first_tokens_drift(look: &Look<'_>) -> bool {
 }
 
 /// From when on requests of a closed loop were sent that ended when no more followed: fewer and fewer compete with them.
-fn draining(look: &Look<'_>) -> f64 {
+pub(super) fn draining(look: &Look<'_>) -> f64 {
     if look.is_open() {
         return f64::INFINITY;
     }
@@ -255,7 +255,7 @@ fn draining(look: &Look<'_>) -> f64 {
 }
 
 /// The time per token of each request that has one, by when it was sent.
-fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
+pub(super) fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
     let seen = look.seen.iter();
     seen.filter_map(|s| Some((s.sent, s.request.tpot()?)))
         .collect()

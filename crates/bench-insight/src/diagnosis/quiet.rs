@@ -2,8 +2,10 @@
 
 use bench_schema::{CellRecord, Load, Metric};
 
+use super::levels;
 use super::load::gap;
 use super::look::{Line, Look, mean, median, quantile};
+use super::over_time;
 use crate::view;
 
 /// Requests below which a quiet moment is an accident.
@@ -18,6 +20,8 @@ pub(super) struct Quiet {
     pub(super) tpot: Option<f64>,
     /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
     pub(super) own: bool,
+    /// By how much tokens took longer when the cell was measured than when it was quiet, if they went on as they did within both.
+    pub(super) by_time: f64,
 }
 
 impl Quiet {
@@ -60,6 +64,7 @@ impl Quiet {
             ttft: ttft_of(base, look),
             tpot: base.tpot().or_else(|| gap(base.cell)),
             own: false,
+            by_time: drifts_between(base, look),
         }
     }
 
@@ -92,8 +97,29 @@ impl Quiet {
             ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
             tpot: median(quiet.iter().filter_map(|s| s.request.tpot()).collect()),
             own: true,
+            by_time: 1.0,
         })
     }
+}
+
+/// The factor by which the time per token moves from the middle of one cell to that of another, where it drifts within both in the same direction; else 1.
+fn drifts_between(base: &Look<'_>, look: &Look<'_>) -> f64 {
+    // its middle, and the growth of the logarithm for each ns
+    let moves = |look: &Look<'_>| {
+        let drain = over_time::draining(look);
+        let mut points = over_time::per_token(look);
+        points.retain(|point| point.0 < drain);
+        let (before, after) = levels::drift(&points)?;
+        let (first, last) = (points.first()?.0, points.last()?.0);
+        let middle = look.epoch.get() as f64 + f64::midpoint(first, last);
+        Some((middle, (after / before).ln() / (last - first)))
+    };
+    let both = moves(base)
+        .zip(moves(look))
+        .filter(|(a, b)| a.1 * b.1 > 0.0);
+    both.map_or(1.0, |((then, a), (now, b))| {
+        (f64::midpoint(a, b) * (now - then)).exp()
+    })
 }
 
 /// TTFT of the quiet cell for prompts as long as those of the other; of tables, its median where lengths are alike.

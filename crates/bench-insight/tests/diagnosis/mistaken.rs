@@ -1132,3 +1132,65 @@ fn levels_with_requests_of_other_lengths_are_held_against_the_same_lengths() {
     let told = bench_insight::analyse_run(&run, &[]).scaling;
     assert!(told[2].latency_penalty.is_none(), "{told:?}");
 }
+
+/// Cells one after another, each at this concurrency, of a server whose times go on where the cell before ended.
+fn one_after_another(levels: [usize; 3], seconds: f64, servers: &[Server; 3]) -> Vec<Finding> {
+    let cells: Vec<Cell> = levels
+        .iter()
+        .zip(servers)
+        .map(|(n, server)| Cell {
+            seconds,
+            ..cell(Asks::Closed(*n), OF_40, server.clone())
+        })
+        .collect();
+    let (run, mut samples) = run(&cells, false, 2);
+    for (i, of_cell) in (0_u32..).zip(&mut samples) {
+        let later = Nanos::from_secs_f64((seconds + 1.0) * f64::from(i));
+        for request in &mut of_cell.requests {
+            for at in [&mut request.due, &mut request.start, &mut request.end] {
+                *at = *at + later;
+            }
+            for (at, _) in &mut request.stalls {
+                *at = *at + later;
+            }
+        }
+    }
+    findings(&run, &samples)
+}
+
+#[test]
+fn a_drift_over_a_sweep_is_not_its_load() {
+    let paces: [Pace; 3] = [
+        |t| 1.0 + 1.2 * t / 25e3,
+        |t| 1.0 + 1.2 * (t + 8e3) / 25e3,
+        |t| 1.0 + 1.2 * (t + 16e3) / 25e3,
+    ];
+    let drifting = paces.map(|pace| paced(8.0, 25.0, pace));
+    let found = causes(&one_after_another([2, 4, 8], 7.0, &drifting));
+    assert_eq!(found.first(), Some(&Cause::Drift), "{found:?}");
+    assert!(!found.contains(&Cause::DecodeSlowsWithLoad), "{found:?}");
+    let loaded = || Server {
+        step: 6.0,
+        step_each: 1.5,
+        ..Server::default()
+    };
+    let found = causes(&one_after_another(
+        [2, 4, 8],
+        7.0,
+        &[(); 3].map(|()| loaded()),
+    ));
+    assert_eq!(found, [Cause::DecodeSlowsWithLoad]);
+}
+
+#[test]
+fn stops_of_one_job_are_told_once_over_a_sweep() {
+    let stops = |at: &[f64]| Server {
+        freezes: at.iter().map(|at| (*at, 300.0)).collect(),
+        ..Server::default()
+    };
+    let often = || stops(&[400.0, 2100.0, 3800.0, 5500.0]);
+    let servers = [often(), often(), stops(&[900.0, 4300.0])];
+    let all = one_after_another([2, 4, 8], 6.0, &servers);
+    assert_eq!(causes(&all), [Cause::PeriodicStall]);
+    assert_eq!(all[0].cells.len(), 3);
+}
