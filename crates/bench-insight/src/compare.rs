@@ -436,6 +436,10 @@ fn without_interval(rows: &[ComparisonRow]) -> Option<String> {
     ))
 }
 
+/// Why what the same requests took is not judged where their answers have other lengths.
+const FOLLOWS_LENGTH: &str =
+    "answers to the same requests have other lengths, so TPOT and TTFT compare the servers";
+
 /// A row in the making.
 struct Draft<'a> {
     quantity: Quantity,
@@ -462,12 +466,17 @@ fn of_other_lengths(drafts: &[Draft<'_>]) -> Vec<String> {
         };
         let lengths = format!("{of} have {base:.0} tokens on average before and {new:.0} now");
         let (what, why) = if draft.same_plan {
-            let title = draft.quantity.title();
-            let what = format!("{title} of {cell}");
-            (
-                what,
-                format!("at a fixed arrival rate it depends on the output length; {lengths}"),
-            )
+            let (title, why) = match draft.quantity {
+                Quantity::OutputTokensPerS => (
+                    draft.quantity.title(),
+                    "at a fixed arrival rate it depends on the output length",
+                ),
+                Quantity::Paired(metric) | Quantity::Quantile(metric, _) => {
+                    (metric.title().to_owned(), FOLLOWS_LENGTH)
+                }
+                _ => (draft.quantity.title(), FOLLOWS_LENGTH),
+            };
+            (format!("{title} of {cell}"), format!("{why}; {lengths}"))
         } else {
             (cell.clone(), format!("other requests were sent; {lengths}"))
         };

@@ -517,6 +517,40 @@ fn more_tokens_at_one_arrival_rate_are_other_requests_and_no_better_server() {
 }
 
 #[test]
+fn a_server_that_ends_answers_early_is_no_better_one_and_passes_no_gate() {
+    // 10 % slower in everything, with answers that are a quarter shorter
+    let shorter = |by: f64| {
+        let mut run = slowed(if by < 1.0 { 0.82 } else { 1.0 });
+        for cell in &mut run.cells {
+            cell.metrics.get_mut(&Metric::OutputTokens).unwrap().mean *= by;
+            let rates = [&mut cell.windows.whole, &mut cell.windows.steady];
+            for rates in rates.into_iter().flatten() {
+                rates.requests_per_s /= by;
+                if let Some(i) = &mut rates.requests_per_s_interval {
+                    (i.low, i.high) = (i.low / by, i.high / by);
+                }
+            }
+        }
+        run
+    };
+    let found = compared(&sweep("before"), &shorter(0.75));
+    for quantity in ["requests_per_s", "e2e.p50", "e2e.p95"] {
+        let row = found.row("c8", quantity).unwrap();
+        assert_eq!(row.verdict, ComparisonVerdict::OtherLengths, "{quantity}");
+    }
+    let judged = found.row("c8", "ttft.p50").unwrap();
+    assert_ne!(judged.verdict, ComparisonVerdict::OtherLengths);
+    let why = "E2E of c8";
+    let said = found.cautions.iter().find(|said| said.contains(why));
+    assert!(said.is_some_and(|s| s.contains("answers to the same requests")));
+    let rules = RegressionRule::list(&["e2e.p95:5%", "requests_per_s:3%"]).unwrap();
+    let gates = gate(&found, &rules).unwrap();
+    assert!(gates.iter().all(|g| g.verdict == GateVerdict::CannotTell));
+    let same = compared(&sweep("before"), &shorter(1.0));
+    assert_eq!(same.count(ComparisonVerdict::OtherLengths), 0);
+}
+
+#[test]
 fn other_requests_make_no_server_worse() {
     let asked = |tokens: f64, longer: f64| {
         let mut run = slowed(longer);

@@ -152,8 +152,9 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
 
 /// Why a quantity is not judged: mean tokens of a prompt or of an answer on both sides, which are more than `margin` apart.
 ///
-/// Where other requests were sent, so it is with all that depends on their lengths. Where answers to the same requests became longer, it is with the
-/// output tokens/s of an open loop, which say what was generated, and not what the server can do.
+/// Where other requests were sent, so it is with all that depends on their lengths. Where answers to the same requests became longer or shorter, it is
+/// with E2E and requests/s, which follow them, and with the output tokens/s of an open loop, which say what was generated, and not what the server
+/// can do.
 pub(super) fn other_lengths(
     quantity: &Quantity,
     sides: &Sides<'_>,
@@ -164,6 +165,9 @@ pub(super) fn other_lengths(
         Quantity::SuccessRate => &[],
         _ if !sides.same_plan => &[Metric::InputTokens, Metric::OutputTokens],
         Quantity::OutputTokensPerS if open => &[Metric::OutputTokens],
+        Quantity::RequestsPerS
+        | Quantity::Paired(Metric::E2e)
+        | Quantity::Quantile(Metric::E2e, _) => &[Metric::OutputTokens],
         _ => &[],
     };
     let apart = |length: &Metric| {
