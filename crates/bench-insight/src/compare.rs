@@ -122,19 +122,24 @@ impl RunComparison {
         )
     }
 
-    /// Whether more blocks of turns could change nothing that matters: how long the same requests take is judged, and how many succeeded where some failed.
+    /// Whether more blocks of turns could change nothing that matters: how long the same requests take is judged, and how many succeeded where some failed;
+    /// and so is a rate that seems to differ by more than the margin.
     pub fn is_decided(&self) -> bool {
         let mut deciding = self.deciding().peekable();
+        let is_open = |row: &ComparisonRow| row.verdict == ComparisonVerdict::CannotTell;
+        let seems = |row: &&ComparisonRow| row.relative.is_some_and(|r| r.abs() > self.margin);
         deciding.peek().is_some()
-            && deciding.all(|row| row.verdict != ComparisonVerdict::CannotTell)
+            && !deciding.any(is_open)
+            && !self.of_rates().filter(seems).any(is_open)
     }
 
-    /// What the deciding rows come to, cell by cell: `TTFT the same within ± 2 %, ITL p50 worse (+3.1 %)`. `None` where the sides were not measured in turns.
+    /// What the deciding rows come to, cell by cell: `TTFT the same within ± 2 %, ITL p50 worse (+3.1 %)`; and what of all requests together says more than
+    /// they do. `None` where the sides were not measured in turns.
     pub fn answer(&self) -> Option<String> {
         self.blocks?;
         let first = self.rows.first()?;
         let many = self.rows.iter().any(|row| row.cell != first.cell);
-        let told = self.deciding().map(|row| {
+        let said = |row: &ComparisonRow| {
             let cell = if many {
                 format!(" ({})", row.cell)
             } else {
@@ -152,9 +157,33 @@ impl RunComparison {
             };
             let title = row.title.split(',').next().unwrap_or_default();
             format!("{title}{cell} {said}")
-        });
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| text::list(&told))
+        };
+        let told: Vec<String> = self.deciding().map(said).collect();
+        let differs = |row: &&ComparisonRow| {
+            use ComparisonVerdict::{Better, Worse};
+            matches!(row.verdict, Better | Worse)
+        };
+        let beyond: Vec<String> = self.beyond_typical().filter(differs).map(said).collect();
+        (!told.is_empty()).then(|| match beyond.as_slice() {
+            [] => text::list(&told),
+            beyond => format!(
+                "Of typical requests {}; of all requests {}",
+                text::list(&told),
+                text::list(beyond)
+            ),
+        })
+    }
+
+    /// What rests on all requests, also on the tenth at either end that is left out request by request: requests/s, and the P95 of E2E.
+    fn beyond_typical(&self) -> impl Iterator<Item = &ComparisonRow> {
+        let rows = self.rows.iter();
+        let tails = rows.filter(|row| row.quantity == "e2e.p95");
+        self.of_rates().chain(tails)
+    }
+
+    fn of_rates(&self) -> impl Iterator<Item = &ComparisonRow> {
+        let rows = self.rows.iter();
+        rows.filter(|row| row.quantity == "requests_per_s")
     }
 
     /// The rows that decide whether to go on: how long the same requests take, and the median of what only whole runs tell.

@@ -40,6 +40,8 @@ type Drift = fn(f64, f64) -> f64;
 struct Side {
     first: f64,
     gap: f64,
+    /// Each request of which number takes six times as long.
+    odd: Option<u64>,
 }
 
 /// Requests of a closed loop from `now` on; the server's times follow the drift, and vary by 2 % from request to request and 0.5 % from turn to turn.
@@ -54,7 +56,9 @@ fn requests(
     let made = (0..many).map(|id| {
         free.sort_by(f64::total_cmp);
         let sent = free[0];
-        let slower = own * drift(sent) * (0.02 * noise.normal()).exp();
+        let is_odd = side.odd.is_some_and(|each| id % each == each / 2);
+        let much = if is_odd { 6.0 } else { 1.0 };
+        let slower = much * own * drift(sent) * (0.02 * noise.normal()).exp();
         let first = FIRST * side.first * slower * (0.1 * noise.normal()).exp();
         let gap = GAP * side.gap * slower;
         let at =
@@ -222,14 +226,17 @@ fn compared(a: &[RunRecord], b: &[RunRecord], samples: ComparedSamples<'_>) -> R
 const NONE: Side = Side {
     first: 1.0,
     gap: 1.0,
+    odd: None,
 };
 const SLOWER_GAP: Side = Side {
     first: 1.0,
     gap: 1.03,
+    odd: None,
 };
 const SLOWER_FIRST: Side = Side {
     first: 1.03,
     gap: 1.0,
+    odd: None,
 };
 
 /// Whether anything is said to differ.
@@ -306,6 +313,25 @@ fn requests_are_only_paired_where_both_sides_sent_the_same() {
     turns.runs[1][2].seed += 1;
     assert_eq!(pairs(&turns.compared(), "ttft.paired"), None);
     assert!(turns.compared().answer().unwrap().contains("TTFT p50"));
+}
+
+#[test]
+fn a_few_requests_that_take_long_are_told_beside_typical_ones_that_do_not() {
+    let effect = Side {
+        odd: Some(20),
+        ..NONE
+    };
+    let (found, _) = in_turns(effect, drifts()[0].1, 5);
+    let same = found.row("c4", "e2e.paired").unwrap().verdict;
+    assert!(matches!(
+        same,
+        ComparisonVerdict::WithinMargin | ComparisonVerdict::NoDifferenceFound
+    ));
+    assert!(is_found(&found, "requests_per_s"));
+    let said = found.answer().unwrap();
+    let (typical, all) = said.split_once("; of all requests ").unwrap();
+    assert!(typical.starts_with("Of typical requests TTFT"), "{said}");
+    assert!(all.starts_with("requests/s worse (-"), "{said}");
 }
 
 #[test]
