@@ -5,12 +5,13 @@
 )]
 
 use crate::load;
+use crate::simulated::Noise;
 use bench_insight::{
-    CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, RegressionRule, capacity,
-    compare, gate,
+    CapacityAssumptions, CellSamples, ComparedSamples, ComparisonVerdict, GateVerdict,
+    RegressionRule, RequestSample, capacity, compare, gate,
 };
 use bench_metrics::CompareOptions;
-use bench_schema::{Answer, Interval, Known, Metric, RunRecord};
+use bench_schema::{Answer, Interval, Known, Metric, Nanos, RunRecord, Stamp};
 
 /// The sweep, with an interval of ± 2 % on every quantile and rate.
 fn sweep(title: &str) -> RunRecord {
@@ -548,6 +549,74 @@ fn a_server_that_ends_answers_early_is_no_better_one_and_passes_no_gate() {
     assert!(gates.iter().all(|g| g.verdict == GateVerdict::CannotTell));
     let same = compared(&sweep("before"), &shorter(1.0));
     assert_eq!(same.count(ComparisonVerdict::OtherLengths), 0);
+}
+
+/// One place that serves 150 requests one after another, at so much of what it can do: a run, and its requests. The arrivals are those of the plan, the seed
+/// is the server's.
+fn one_place(use_of_it: f64, slower: f64, seed: u64) -> (RunRecord, [CellSamples; 1]) {
+    let mut run = sweep("open");
+    run.cells.truncate(1);
+    let cell = &mut run.cells[0];
+    let rate = use_of_it * 10.0;
+    cell.load = bench_schema::Load::Open {
+        rate_per_s: Some(rate),
+        arrival: bench_schema::ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let (mut arrivals, mut server) = (Noise(1), Noise(1 + seed));
+    let (mut due, mut free) = (0.0_f64, 0.0_f64);
+    let at = |s: f64| Stamp::EPOCH + Nanos::from_secs_f64(s);
+    let requests = (0..150).map(|id| {
+        due -= arrivals.uniform().ln() / rate;
+        let begun = due.max(free);
+        free = begun + slower * 0.1 * (0.2 * server.normal()).exp();
+        RequestSample {
+            id,
+            due: at(due),
+            start: at(due),
+            end: at(free),
+            ttft: Some((begun - due + 0.02 * slower) * 1e9),
+            output_tokens: Some(20),
+            events: 20,
+            ..RequestSample::default()
+        }
+    });
+    let samples = CellSamples {
+        cell: cell.id.clone(),
+        requests: requests.collect(),
+        ..CellSamples::default()
+    };
+    (run, [samples])
+}
+
+#[test]
+fn waits_of_one_queue_are_one_value_and_no_verdict_on_two_servers() {
+    let held = |(a, of_a): (RunRecord, [CellSamples; 1]),
+                (b, of_b): (RunRecord, [CellSamples; 1])| {
+        let samples = ComparedSamples {
+            base: &[&of_a],
+            new: &[&of_b],
+        };
+        compare(&[&a], &[&b], samples, &CompareOptions::default()).unwrap()
+    };
+    for use_of_it in [0.85, 1.4] {
+        for seed in (0..12).step_by(2) {
+            let pair = [seed, seed + 1].map(|seed| one_place(use_of_it, 1.0, seed));
+            let [one, other] = pair;
+            let found = held(one, other);
+            for row in &found.rows {
+                let waits = row.quantity.starts_with("ttft") || row.quantity.starts_with("e2e");
+                let open = row.verdict == ComparisonVerdict::CannotTell;
+                assert!(open || !waits, "{use_of_it} {seed}: {row:?}");
+            }
+            let why = "no interval for TTFT";
+            assert!(found.cautions.iter().any(|said| said.contains(why)));
+        }
+    }
+    // where nobody waits requests are independent
+    let found = held(one_place(0.03, 1.0, 1), one_place(0.03, 1.1, 2));
+    let e2e = found.rows.iter().find(|row| row.quantity == "e2e.paired");
+    assert_eq!(e2e.unwrap().verdict, ComparisonVerdict::Worse);
 }
 
 #[test]

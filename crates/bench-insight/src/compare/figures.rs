@@ -294,6 +294,20 @@ impl Sides<'_> {
         })
     }
 
+    /// Whether an open loop queues in a run: each wait there is the sum of what those before it took, so that the whole run is worth little more than one
+    /// value of TTFT or E2E.
+    fn queue(&self) -> bool {
+        let sides = [
+            (&self.base, self.samples.base),
+            (&self.new, self.samples.new),
+        ];
+        sides.iter().any(|(cells, samples)| {
+            let cell = cells.first().filter(|cell| cell.load.is_open());
+            let requests = self.requests(samples, 0).unwrap_or_default();
+            cell.is_some_and(|cell| view::behind(cell).is_some() || wait_in_line(requests))
+        })
+    }
+
     /// Requests behind stored figures.
     fn stored(&self, steady: bool) -> Population {
         let n = |cells: &[&CellRecord]| {
@@ -316,8 +330,30 @@ impl Sides<'_> {
     }
 }
 
-/// The best test that the sides allow, and what it is about.
+/// The best test that the sides allow, and what it is about; without an interval where requests of one run wait for each other.
 pub(super) fn test(
+    quantity: &Quantity,
+    sides: &Sides<'_>,
+    options: &CompareOptions,
+) -> Option<(Tested, Population)> {
+    let (mut tested, population) = best_test(quantity, sides, options)?;
+    if waits(quantity) && sides.is_single() && sides.queue() {
+        let difference = tested.difference;
+        tested.difference = Estimate::unbounded(difference.value, difference.level);
+        (tested.p, tested.detectable) = (1.0, None);
+    }
+    Some((tested, population))
+}
+
+/// Whether waiting is part of it.
+fn waits(quantity: &Quantity) -> bool {
+    let (Quantity::Paired(metric) | Quantity::Quantile(metric, _)) = quantity else {
+        return false;
+    };
+    matches!(metric, Metric::Ttft | Metric::E2e)
+}
+
+fn best_test(
     quantity: &Quantity,
     sides: &Sides<'_>,
     options: &CompareOptions,
@@ -405,6 +441,28 @@ impl Blocks<'_> {
 pub(crate) fn geometric_mean(figures: &[f64]) -> Option<f64> {
     let logs: f64 = figures.iter().map(|figure| figure.ln()).sum();
     (!figures.is_empty()).then(|| (logs / figures.len() as f64).exp())
+}
+
+/// Whether waiting before the first token takes 2 % of the users' time, and neighbours wait alike.
+fn wait_in_line(requests: &[RequestSample]) -> bool {
+    let mut all: Vec<_> = requests
+        .iter()
+        .filter_map(|r| Some((r.due, (r.start - r.due).as_f64() + r.ttft?, r.e2e())))
+        .collect();
+    all.sort_by_key(|(due, ..)| *due);
+    let firsts: Vec<f64> = all.iter().map(|(_, first, _)| *first).collect();
+    let Some(sample) = Sample::of(&firsts).filter(|sample| sample.len() >= FEWEST) else {
+        return false;
+    };
+    let quick = 1.2 * sample.quantile(0.1);
+    let waited: f64 = firsts.iter().map(|first| (first - quick).max(0.0)).sum();
+    let users: f64 = all.iter().map(|(.., e2e)| e2e).sum();
+    let mean = sample.mean();
+    let off = || firsts.iter().map(|first| first - mean);
+    let alike: f64 = off().zip(off().skip(1)).map(|(a, b)| a * b).sum();
+    let all: f64 = off().map(|x| x * x).sum();
+    let chance = 2.0 / (firsts.len() as f64).sqrt();
+    waited > 0.02 * users && alike > chance.max(0.2) * all
 }
 
 /// Fewest requests of a side for a test on single requests.
