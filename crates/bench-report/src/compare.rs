@@ -360,7 +360,10 @@ fn summary(held: &RunComparison) -> String {
     known.retain(|row| row.p < held.alpha && row.relative_interval.is_some());
     let changes = match known.len() {
         0 => String::new(),
-        _ => format!(": {}", largest(known)),
+        changed => format!(
+            "; {changed} of them changed significantly: {}",
+            largest(known)
+        ),
     };
     parts.extend((n > 0).then(|| format!("{n} not judged because lengths differ{changes}")));
     parts.join("; ")

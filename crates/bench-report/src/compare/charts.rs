@@ -208,8 +208,12 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
         String::new()
     };
     let figure = Figure::new(format!("changes-{index}"), title, plot);
+    let left_out = match seen.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" {more} more rows are in the table."),
+    };
     let note = format!(
-        "Changes{place}, {}. Green: better. Red: worse. Grey: undecided, not judged or no relevant difference.",
+        "Changes{place}, {}.{left_out} Green: better. Red: worse. Grey: undecided, not judged or no relevant difference.",
         figure.within()
     );
     Some(figure.note(note).table(tables::changes(held)))

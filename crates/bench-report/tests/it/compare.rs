@@ -290,3 +290,14 @@ fn a_change_of_many_times_is_written_as_a_factor() {
     let said = compare::terminal(&held(&[&base], &[&new]));
     assert!(said.contains("376×") && !said.contains("37500"), "{said}");
 }
+
+#[test]
+fn a_chart_of_some_changes_says_how_many_it_leaves_out() {
+    let study_of =
+        |runs: &[RunRecord]| compare::html(&study(runs, Some("commit")).unwrap()).unwrap();
+    let page = study_of(&["a", "b"].map(|commit| changed(1.0, 1.0, &[("commit", commit)])));
+    assert!(
+        page.contains("more rows are in the table."),
+        "nothing is said"
+    );
+}
