@@ -153,13 +153,17 @@ impl Socket {
                     let whole = self
                         .log
                         .follow(buffer.get(..received.len).unwrap_or_default());
-                    let asks = piece.is_some() || (!drained && whole);
+                    let kind = piece.map(|_| look.kind);
+                    let last = kind == Some(Piece::Last);
+                    let asks = !last && (piece.is_some() || (!drained && whole));
                     self.log.note_read(Read {
                         started,
                         returned,
-                        realtime_ns: received.realtime_ns,
+                        // Then it is not that of what came since.
+                        realtime_ns: look.seen.filter(|_| last).or(received.realtime_ns),
                         drained,
-                        piece: piece.map(|_| look.kind),
+                        piece: kind,
+                        seen: look.seen,
                         behind: asks.then(|| sys::behind(fd)),
                         whole,
                         one_segment: drained && look.segment == Some(received.len),
@@ -403,7 +407,7 @@ impl ReadLog {
         }
         let closing = self.stamps.closing().map(|delay| arrival - delay);
         let shared = self.is_shared.get();
-        let ends = read.ends_a_segment(arrival);
+        let ends = read.ends_a_segment();
         // Of several segments the stamp is the last one's, and of whose answer that is nobody knows.
         let own = read.one_segment || (ends && (read.piece.is_some() || !shared));
         self.is_kept.set(false);
@@ -577,6 +581,8 @@ pub(crate) struct Read {
     pub(crate) drained: bool,
     /// Where it was to take no more than one event.
     pub(crate) piece: Option<Piece>,
+    /// The stamp of the last that was seen waiting then, as `realtime_ns`.
+    pub(crate) seen: Option<i64>,
     /// What waits behind it, where somebody looked.
     pub(crate) behind: Option<Behind>,
     /// Whether no TLS record has begun in it that has not ended.
@@ -588,22 +594,18 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Whether its stamp, `arrival` on the run's clock, is that of its last byte: it ended where its segment does. The kernel may have put
-    /// later segments together with that one: then what waits behind has the same stamp, or that of what came since the read began.
-    fn ends_a_segment(&self, arrival: Stamp) -> bool {
-        /// From a segment's stamp until it is in the queue, as one of a batch.
-        const ON_ITS_WAY: Nanos = Nanos::from_micros(20);
-        let (behind, own) = match (self.behind, self.realtime_ns) {
-            (Some(Behind::Segment(Some(behind))), Some(own)) => (behind, own),
-            (Some(Behind::Segment(_)), _) => return false,
-            (Some(Behind::Nothing), _) => return true,
-            (None, _) => return self.drained,
-        };
-        let was_there = |realtime_ns: i64| {
-            let at = arrival + Nanos::new(realtime_ns.saturating_sub(own));
-            at + ON_ITS_WAY <= self.started
-        };
-        behind != own && (was_there(behind) || (self.piece == Some(Piece::Last) && was_there(own)))
+    /// Whether its stamp is that of its last byte: it ended where its segment does. The kernel may have put later segments together with that
+    /// one: then what waits behind has the same stamp, or that of something that came after the queue was looked at.
+    fn ends_a_segment(&self) -> bool {
+        match (self.piece, self.behind) {
+            (Some(Piece::Last), _) => self.seen.is_some(),
+            (_, None) => self.drained,
+            (_, Some(Behind::Nothing)) => true,
+            (_, Some(Behind::Segment(behind))) => {
+                let was_seen = behind.is_some() && behind <= self.seen;
+                was_seen && behind != self.realtime_ns
+            }
+        }
     }
 }
 
@@ -638,6 +640,8 @@ struct Look {
     /// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
     piece: Option<usize>,
     kind: Piece,
+    /// The stamp of the last that was seen waiting.
+    seen: Option<i64>,
 }
 
 fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
@@ -659,9 +663,17 @@ fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
     }
     let unusual = piecewise && log.is_unusual(queued);
     let begun = Some(log.rest_of_record()).filter(|rest| *rest > 0);
-    let piece = unusual.then(|| begun.or_else(|| peek(fd, end_of_first)));
-    let piece = piece.flatten().filter(|piece| *piece < queued);
-    Look { piece, ..nothing }
+    let first = |bytes: &[u8]| begun.or_else(|| end_of_first(bytes));
+    let found = unusual.then(|| peek(fd, first)).flatten();
+    let Some((piece, seen)) = found.filter(|found| found.0 < queued) else {
+        return nothing;
+    };
+    let piece = Some(piece);
+    Look {
+        piece,
+        seen,
+        ..nothing
+    }
 }
 
 /// What waits on a connection that several exchanges share is of several answers, and each needs its own stamp: a read takes one event or
@@ -672,7 +684,7 @@ fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
         let end = begun.or_else(|| next_end(bytes))?;
         Some((end, bytes.len()))
     });
-    let Some((end, waiting)) = found else {
+    let Some(((end, waiting), seen)) = found else {
         return Look::default();
     };
     Look {
@@ -682,6 +694,7 @@ fn next_of_shared(fd: BorrowedFd<'_>, log: &ReadLog) -> Look {
         } else {
             Piece::OfSeveral
         },
+        seen,
         segment: None,
     }
 }
@@ -702,12 +715,14 @@ fn next_end(bytes: &[u8]) -> Option<usize> {
     half_a_line.or_else(|| end_of_first(bytes)).or_else(within)
 }
 
-/// What is to be found in the first bytes that wait, where any do.
-fn peek<T>(fd: BorrowedFd<'_>, find: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+/// What is to be found in the first bytes that wait, where any do, and the stamp of the last of them.
+fn peek<T>(fd: BorrowedFd<'_>, find: impl FnOnce(&[u8]) -> Option<T>) -> Option<(T, Option<i64>)> {
     let mut room = [0_u8; LOOK];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let (read, _) = rustix::net::recv(fd, &mut room, flags).ok()?;
-    find(room.get(..read).filter(|bytes| !bytes.is_empty())?)
+    let Received {
+        len, realtime_ns, ..
+    } = sys::peek(fd, &mut room).ok()?;
+    let found = find(room.get(..len).filter(|bytes| !bytes.is_empty())?)?;
+    Some((found, realtime_ns))
 }
 
 /// Where the first event, with its chunk, or the first TLS record ends.

@@ -220,9 +220,13 @@ pub(crate) enum Behind {
     Segment(Option<i64>),
 }
 
+/// As [`recv`], and all of it stays where it is.
+pub(crate) fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+    recv_with(fd, buffer, libc::MSG_PEEK | libc::MSG_DONTWAIT)
+}
+
 pub(crate) fn behind(fd: BorrowedFd<'_>) -> Behind {
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    match recv_with(fd, &mut [0; 1], flags) {
+    match peek(fd, &mut [0; 1]) {
         Ok(Received { len: 0, .. }) => Behind::Nothing,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Behind::Nothing,
         found => Behind::Segment(found.ok().and_then(|received| received.realtime_ns)),

@@ -80,6 +80,7 @@ impl ScriptedStream {
             realtime_ns: None,
             drained,
             piece: None,
+            seen: None,
             behind: None,
             whole: true,
             one_segment: false,
