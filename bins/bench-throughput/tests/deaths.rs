@@ -207,7 +207,8 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
         // Requests followed to their ends: what was due a second, of that the part that completed; requests hardly grow longer here.
         let last_due = due().max().ok_or("nothing was due")?;
         let offered = (planned - 1.0) / (last_due - first).as_secs_f64();
-        let (got, want) = (whole.requests_per_s, offered * completed / planned);
+        let got = whole.requests_per_s.ok_or("no rate")?;
+        let want = offered * completed / planned;
         // If this machine stood still the answers grew longer meanwhile, and the rate is lower by what that stretched the run.
         let stretch = records.iter().filter_map(|r| Some(ended(r)? - r.due)).max();
         let stretch = stretch.map_or(0.0, |late| late.as_secs_f64() / seconds);
@@ -216,14 +217,14 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
             "rate of {schedule:?}: {got}, not {want}"
         );
     } else {
-        near("rate", whole.requests_per_s, completed / seconds);
+        let got = whole.requests_per_s.ok_or("no rate")?;
+        near("rate", got, completed / seconds);
     }
     let goodput = cell.goodput.as_ref().ok_or("no goodput")?;
     near("attainment", goodput.attainment, met / planned);
     // over the time of the requests/s beside it
-    let rate = cell
-        .headline_rates()
-        .map_or(0.0, |rates| rates.requests_per_s);
+    let rate = cell.headline_rates().and_then(|rates| rates.requests_per_s);
+    let rate = rate.unwrap_or(0.0);
     let seconds = if rate > 0.0 {
         completed / rate
     } else {

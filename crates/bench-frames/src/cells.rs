@@ -103,7 +103,7 @@ fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
 
 fn rates<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
     let all: [(&str, Rate); 4] = [
-        ("requests_per_s", |rates| Some(rates.requests_per_s)),
+        ("requests_per_s", |rates| rates.requests_per_s),
         ("output_tokens_per_s", |rates| rates.output_tokens_per_s),
         ("total_tokens_per_s", |rates| rates.total_tokens_per_s),
         ("mean_in_flight", |rates| Some(rates.mean_in_flight)),

@@ -289,7 +289,7 @@ fn golden(folder: &Path, gpus: &str, faster: f64) -> RunRecord {
         .flat_map(|cell| [&mut cell.windows.whole, &mut cell.windows.steady])
         .flatten()
     {
-        rates.requests_per_s *= faster;
+        rates.requests_per_s = rates.requests_per_s.map(|rate| rate * faster);
         rates.output_tokens_per_s = rates.output_tokens_per_s.map(|x| x * faster);
     }
     fs::create_dir_all(folder).unwrap();
@@ -437,7 +437,12 @@ fn a_history_is_of_trusted_runs_in_the_order_in_which_they_began_and_of_like_one
     };
     let rates = cell.headline_rates().unwrap();
     let interval = rates.requests_per_s_interval.unwrap();
-    let wanted = Estimate::bounded(rates.requests_per_s, interval.low, interval.high, LEVEL);
+    let wanted = Estimate::bounded(
+        rates.requests_per_s.unwrap(),
+        interval.low,
+        interval.high,
+        LEVEL,
+    );
     assert_eq!(named("requests_per_s"), wanted);
     let p95 = cell.headline(Metric::E2e).unwrap().quantile(0.95).unwrap();
     assert_eq!(named("e2e.p95").value.to_bits(), (p95 / 1e6).to_bits());

@@ -147,7 +147,9 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
     let scale = |value: f64, interval| {
         view::positive(value).map(|v| view::estimate(v, interval).scaled(share))
     };
-    let requests = scale(rates.requests_per_s, rates.requests_per_s_interval);
+    let requests = rates
+        .requests_per_s
+        .and_then(|r| scale(r, rates.requests_per_s_interval));
     let tokens = rates
         .output_tokens_per_s
         .and_then(|t| scale(t, rates.output_tokens_per_s_interval));

@@ -76,7 +76,7 @@ pub(crate) fn tokens_per_s(cell: &CellRecord) -> Option<f64> {
 
 /// Completed requests per second over the headline window.
 pub(crate) fn requests_per_s(cell: &CellRecord) -> Option<f64> {
-    positive(cell.headline_rates()?.requests_per_s)
+    cell.headline_rates()?.requests_per_s.and_then(positive)
 }
 
 /// Output tokens per second, or requests where tokens are not known.
@@ -124,7 +124,7 @@ pub(crate) fn behind_with(cell: &CellRecord, cut_off: u64) -> Option<Behind> {
     let long = || mean(cell, Metric::E2e).is_some_and(|e2e| rates.seconds * 1e9 >= 20.0 * e2e);
     let (served, least) = match rates.served_requests_per_s {
         Some(served) => (served, LEAST_SERVED),
-        None if long() => (rates.requests_per_s, 0.9),
+        None if long() => (rates.requests_per_s?, 0.9),
         None => return None,
     };
     (served < least * answered).then_some(Behind {
@@ -216,17 +216,8 @@ pub(crate) fn series<'a>(
 }
 
 /// The most requests that a closed loop can have had in flight on average before it ran out of them, of those that it was asked to have. Nothing of
-/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part. Of an open loop whose
-/// answers outlast it, so that nothing can be said to be served of it: the most in flight at once, of those that its rate has in flight in the long run.
+/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part.
 pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
-    if cell.load.is_open() {
-        let rates = cell.headline_rates()?;
-        let outlasted =
-            rates.served_requests_per_s.is_none() && cell.counts.completed >= FEWEST_ENDS;
-        let offered = rates.offered_requests_per_s.filter(|_| outlasted)?;
-        let asked = offered * mean(cell, Metric::E2e)? / 1e9;
-        return Some((asked.min(rates.peak_in_flight as f64), asked));
-    }
     let Load::Closed {
         concurrency,
         think_time: None,
@@ -255,8 +246,11 @@ pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
     Some((most.min(whole.peak_in_flight as f64), asked))
 }
 
-/// Answers below which an open loop has no served rate for their small number.
-const FEWEST_ENDS: u64 = 10;
+/// Whether an open loop's answers, or conversations, take longer than load was offered.
+pub(crate) fn is_outlasted(cell: &CellRecord) -> bool {
+    let rates = cell.headline_rates().filter(|_| cell.load.is_open());
+    rates.is_some_and(|rates| rates.requests_per_s.is_none())
+}
 
 /// A closed loop that reached less than this part of its concurrency is no point of that concurrency.
 pub(crate) const REACHED: f64 = 0.9;

@@ -29,7 +29,7 @@ fn sweep(title: &str) -> RunRecord {
                 .for_each(|q| q.interval = Some(around(q.value)));
         }
         if let Some(rates) = &mut cell.windows.whole {
-            rates.requests_per_s_interval = Some(around(rates.requests_per_s));
+            rates.requests_per_s_interval = rates.requests_per_s.map(around);
             rates.output_tokens_per_s_interval = rates.output_tokens_per_s.map(around);
         }
     }
@@ -309,7 +309,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         let rates = cell.windows.whole.as_mut().unwrap();
         rates.offered_requests_per_s = Some(20.0);
         rates.served_requests_per_s = Some(20.0);
-        rates.requests_per_s = 20.0;
+        rates.requests_per_s = Some(20.0);
         change(&mut cell);
         bench_insight::capacity_doubts(&load::run("phases-rates"), &cell)
     };
@@ -317,7 +317,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
     let behind = doubts(|cell| {
         let rates = cell.windows.whole.as_mut().unwrap();
         rates.served_requests_per_s = Some(15.0);
-        rates.requests_per_s = 15.0;
+        rates.requests_per_s = Some(15.0);
     });
     assert!(
         behind[0].starts_with("overload: the server completed 15.0 of 20.0 requests/s"),
@@ -326,7 +326,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
     let slow_client = doubts(|cell| {
         let rates = cell.windows.whole.as_mut().unwrap();
         rates.served_requests_per_s = Some(15.0);
-        rates.requests_per_s = 15.0;
+        rates.requests_per_s = Some(15.0);
         cell.plan.offered_rate_per_s = Some(15.0);
     });
     assert!(
@@ -526,7 +526,7 @@ fn a_server_that_ends_answers_early_is_no_better_one_and_passes_no_gate() {
             cell.metrics.get_mut(&Metric::OutputTokens).unwrap().mean *= by;
             let rates = [&mut cell.windows.whole, &mut cell.windows.steady];
             for rates in rates.into_iter().flatten() {
-                rates.requests_per_s /= by;
+                rates.requests_per_s = rates.requests_per_s.map(|rate| rate / by);
                 if let Some(i) = &mut rates.requests_per_s_interval {
                     (i.low, i.high) = (i.low / by, i.high / by);
                 }

@@ -72,7 +72,7 @@ fn harmed() -> impl Strategy<Value = RunRecord> {
                 });
             }
             if let Some(rates) = &mut cell.windows.whole {
-                rates.requests_per_s = take().to(rates.requests_per_s);
+                rates.requests_per_s = rates.requests_per_s.map(|rate| take().to(rate));
                 rates.output_tokens_per_s = rates.output_tokens_per_s.map(|x| take().to(x));
             }
             if let Some(hardware) = &mut cell.hardware {

@@ -36,7 +36,7 @@ pub fn cells(run: &RunRecord) -> String {
     }
     let mut sheet = sheet
         .number(("requests_per_s", ""), |cell| {
-            Some(cell.headline_rates()?.requests_per_s)
+            cell.headline_rates()?.requests_per_s
         })
         .number(("output_tokens_per_s", ""), |cell| {
             cell.headline_rates()?.output_tokens_per_s

@@ -273,8 +273,8 @@ pub struct Rates {
     /// Requests that started in it, those without an answer included: the population of every table over this window. Since 2.0.
     pub requests: Option<u64>,
     /// Completed requests per second: in the steady part of a closed loop by Little's law, in an open loop what was served, else completions over
-    /// the window.
-    pub requests_per_s: f64,
+    /// the window. Absent where an open loop's answers take longer than load was offered: then no part of the window shows what its rate makes of the server.
+    pub requests_per_s: Option<f64>,
     /// Interval of it.
     pub requests_per_s_interval: Option<Interval>,
     /// Open loop: requests due per second, from the first due to the last. Since 2.0.
@@ -282,7 +282,7 @@ pub struct Rates {
     /// Open loop: the same requests' completions per second, followed to their ends: what was offered over one plus the growth of the time that they
     /// take, times the share that completed; lower than what was offered where the queue grew. Since 2.0.
     pub served_requests_per_s: Option<f64>,
-    /// Output tokens per second; absent where token counts are unknown.
+    /// Output tokens per second; absent where token counts are unknown, or requests per second are.
     pub output_tokens_per_s: Option<f64>,
     /// Interval of it.
     pub output_tokens_per_s_interval: Option<Interval>,

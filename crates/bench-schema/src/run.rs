@@ -404,7 +404,7 @@ pub const SCHEMA_NAME: &str = "llm-bench-run";
 /// A change that old readers cannot survive raises this.
 pub const SCHEMA_MAJOR: u32 = 2;
 /// An addition raises this.
-pub const SCHEMA_MINOR: u32 = 3;
+pub const SCHEMA_MINOR: u32 = 4;
 
 /// What a file says of its own format: first key of `run.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

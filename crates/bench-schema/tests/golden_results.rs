@@ -109,6 +109,21 @@ fn requests_of_version_two_three_tell_which_connections_were_opened_beforehand()
 }
 
 #[test]
+fn an_open_loop_of_version_two_four_loads_without_a_rate() {
+    let text = golden("v2.4/run.json");
+    let run = RunRecord::from_json(&text).unwrap();
+    assert_eq!((run.schema.major, run.schema.minor), (2, 4));
+    let whole = run.cells[0].windows.whole.as_ref().unwrap();
+    assert_eq!(
+        (whole.offered_requests_per_s, whole.requests_per_s),
+        (Some(20.0), None)
+    );
+    let again = run.to_json().unwrap();
+    assert_eq!(RunRecord::from_json(&again).unwrap(), run);
+    assert!(!again.contains("\"requests_per_s\": null"));
+}
+
+#[test]
 fn requests_and_readings_of_version_one_load_and_are_written_the_same_again() {
     for line in golden("v1/requests.jsonl").lines() {
         let record: RequestRecord = serde_json::from_str(line).unwrap();

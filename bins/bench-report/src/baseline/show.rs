@@ -75,7 +75,7 @@ fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<f64> {
 
 const COLUMNS: &[Column] = &[
     ("requests", "req/s", 1.0, |c| {
-        Some(c.headline_rates()?.requests_per_s)
+        c.headline_rates()?.requests_per_s
     }),
     ("output", "tok/s", 1.0, |c| {
         c.headline_rates()?.output_tokens_per_s

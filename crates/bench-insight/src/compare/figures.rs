@@ -84,7 +84,7 @@ impl Quantity {
         match self {
             Self::RequestsPerS => rate(|r| {
                 Some(view::estimate(
-                    view::positive(r.requests_per_s)?,
+                    r.requests_per_s.and_then(view::positive)?,
                     r.requests_per_s_interval,
                 ))
             }),

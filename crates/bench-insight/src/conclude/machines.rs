@@ -112,7 +112,7 @@ pub(super) fn summary(
         .collect();
     let work = Work {
         output_tokens: rates.and_then(|rates| Some(rates.output_tokens_per_s? * rates.seconds)),
-        requests: rates.map(|rates| rates.requests_per_s * rates.seconds),
+        requests: rates.and_then(|rates| Some(rates.requests_per_s? * rates.seconds)),
         latencies: &latencies,
         // A server's histograms count what happened within the windows, not the requests that were sent within them.
         ttft_mean: mean_within(windows, samples, |request| {

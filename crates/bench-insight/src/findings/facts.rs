@@ -254,7 +254,7 @@ pub const RATES_DIFFER: f64 = 1.05;
 fn rates_are_apart(cells: &[&CellRecord]) -> bool {
     let rate = |cell: &&CellRecord| {
         let rates = cell.headline_rates()?;
-        Some((rates.requests_per_s, rates.requests_per_s_interval))
+        Some((rates.requests_per_s?, rates.requests_per_s_interval))
     };
     let mut rates: Vec<_> = cells.iter().filter_map(rate).collect();
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));

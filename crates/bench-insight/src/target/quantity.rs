@@ -373,7 +373,10 @@ fn rate(subject: &Subject<'_>, name: &str) -> Option<Measured> {
         Some(like(pick(goodput), goodput.attainment, interval))
     };
     match name {
-        "requests_per_s" => rates.map(|r| over_time(r.requests_per_s, r.requests_per_s_interval)),
+        "requests_per_s" => {
+            let r = rates?;
+            Some(over_time(r.requests_per_s?, r.requests_per_s_interval))
+        }
         "output_tokens_per_s" => {
             let r = rates?;
             Some(over_time(

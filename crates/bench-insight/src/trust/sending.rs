@@ -69,22 +69,18 @@ fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
     Some((idle / view::positive(cycle)?, idle))
 }
 
-/// The part of a closed loop's slots that never had a request.
+/// The part of a closed loop's slots that never had a request; an open loop that its answers outlast.
 pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
-    let (most, asked) = view::load_reached(scene.cell)?;
-    let missing = 1.0 - most / asked;
-    if scene.cell.load.is_open() {
-        let what = format!(
-            "answers take longer than load was offered: at most {} requests were in flight, and {} would be if it went on",
-            text::number(most),
-            text::number(asked),
-        );
+    if view::is_outlasted(scene.cell) {
+        let what = "answers (or conversations) take longer on average than load was offered, so that the server never had what this rate makes of it in the long run";
         return Some(Seen {
-            limits: Some(Limits::Plain(1.0 - view::REACHED, super::NEVER)),
-            next: Some("measure for many times the time of an answer (`--duration`)".to_owned()),
-            ..Seen::new(missing, what)
+            limits: Some(Limits::Plain(super::ANY, super::NEVER)),
+            detail: "; the cell has no rate of requests or tokens, and is excluded from scaling".to_owned(),
+            next: Some("measure for many times the time of an answer or a conversation (`--duration`, `--requests`)".to_owned()),
+            ..Seen::new(1.0, what.to_owned())
         });
     }
+    let (most, asked) = view::load_reached(scene.cell)?;
     let what = format!(
         "the load never reached concurrency {}: {} requests in flight on average",
         text::number(asked),
@@ -92,7 +88,7 @@ pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail: "; the cell is excluded from scaling".to_owned(),
-        ..Seen::new(missing, what)
+        ..Seen::new(1.0 - most / asked, what)
     })
 }
 

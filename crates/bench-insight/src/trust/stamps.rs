@@ -2,7 +2,7 @@
 
 use bench_schema::{CellRecord, Metric, Nanos, Quantile};
 
-use super::{Scene, Seen, sending};
+use super::{Limits, Scene, Seen, sending};
 use crate::text;
 use crate::view;
 
@@ -25,12 +25,28 @@ const REPORTED: [(Metric, f64); 12] = [
 /// Share of the mean gap up to which a gap is next to nothing: as much may be open of any quantile.
 const NOTHING: f64 = 0.02;
 
-/// The largest part of a reported quantile that the bounds of its stamps leave open. A quantile that carries the mark of few samples is
-/// left out, and one that too few stamps could carry over a stretch without values: there chance moves more than stamps do.
-fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
+/// What the bounds of its stamps leave open of a quantile.
+struct Open {
+    /// As a part of it.
+    share: f64,
+    of: String,
+    limits: Limits,
+}
+
+/// Shares of a quantile from which on it is doubtful, and untrusted.
+const LIMITS: (f64, f64) = (0.02, 0.10);
+/// The same of one that carries the mark of few samples, which chance moves more than that.
+const LIMITS_OF_FEW: (f64, f64) = (0.10, 0.50);
+
+/// The reported quantile of which the bounds of its stamps leave the largest part open, beside what may be. One that is the largest value is left out, and
+/// one that too few stamps could carry over a stretch without values: there chance moves more than stamps do.
+fn largest_error(cell: &CellRecord) -> Option<Open> {
     let errors = REPORTED.into_iter().filter_map(|(metric, q)| {
-        let entry = cell.headline(metric)?.quantile_entry(q)?;
-        if (entry.few_samples && q > 0.5) || is_chance(cell, metric, entry) {
+        let seen = cell.headline(metric)?;
+        let entry = seen.quantile_entry(q)?;
+        let few = entry.few_samples && q > 0.5;
+        let is_largest = few && seen.n as f64 * (1.0 - q) < 1.0;
+        if is_largest || is_chance(cell, metric, entry) {
             return None;
         }
         let own = view::positive(entry.value).or(entry.at_most)?;
@@ -46,9 +62,17 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
             text::level(q * 100.0),
             if aside { " (see the full tables)" } else { "" }
         );
-        view::positive(entry.stamp_error() / scale).map(|error| (error, name))
+        let share = view::positive(entry.stamp_error() / scale)?;
+        let (doubtful, untrusted) = if few { LIMITS_OF_FEW } else { LIMITS };
+        let open = Open {
+            share,
+            of: name,
+            limits: Limits::Share(doubtful, untrusted),
+        };
+        Some((share / doubtful, open))
     });
-    errors.max_by(|a, b| a.0.total_cmp(&b.0))
+    let largest = errors.max_by(|a, b| a.0.total_cmp(&b.0));
+    largest.map(|(_, open)| open)
 }
 
 /// Whether the interval of a quantile holds both of its ends, and so few stamps are as wide as they lie off that they move its rank by no more
@@ -79,19 +103,23 @@ fn is_chance(cell: &CellRecord, metric: Metric, entry: &Quantile) -> bool {
 }
 
 /// Where histograms stand in for single gaps, the ends of a quantile are not known: then the mean width over the median gap.
-fn mean_error(cell: &CellRecord) -> Option<(f64, String)> {
+fn mean_error(cell: &CellRecord) -> Option<Open> {
     let stamps = cell.client.stamps.as_ref()?;
     let gap = view::quantile(cell, Metric::Itl, 0.5)
         .or_else(|| view::quantile(cell, Metric::Icl, 0.5))?;
     let bounded = stamps.bounded as f64 / stamps.n.max(1) as f64;
     let width = stamps.width_p50?.as_f64() / gap;
-    Some((bounded * width, "the median token gap".to_owned()))
+    Some(Open {
+        share: bounded * width,
+        of: "the median token gap".to_owned(),
+        limits: Limits::Share(LIMITS.0, LIMITS.1),
+    })
 }
 
 pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     let cell = scene.cell;
     let stamps = cell.client.stamps.as_ref().filter(|s| s.bounded > 0)?;
-    let (error, name) = largest_error(cell).or_else(|| mean_error(cell))?;
+    let open = largest_error(cell).or_else(|| mean_error(cell))?;
     let width = stamps
         .width_p50
         .map_or_else(String::new, |width| format!(", {width} wide at the median"));
@@ -107,10 +135,11 @@ pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail,
+        limits: Some(open.limits),
         next: in_bundles(scene).or_else(|| sending::taken_or_slow(scene)),
         ..Seen::new(
-            error,
-            format!("{name} may be off by {}", text::percent(error)),
+            open.share,
+            format!("{} may be off by {}", open.of, text::percent(open.share)),
         )
     })
 }

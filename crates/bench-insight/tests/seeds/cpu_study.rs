@@ -64,7 +64,7 @@ fn cpu_study_meets_its_five_targets() {
             high: 1.1 * x,
             confidence: 0.95,
         };
-        rates.requests_per_s_interval = Some(around(rates.requests_per_s));
+        rates.requests_per_s_interval = rates.requests_per_s.map(around);
         rates.output_tokens_per_s_interval = rates.output_tokens_per_s.map(around);
     }
     let gates = [

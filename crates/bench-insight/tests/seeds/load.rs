@@ -197,7 +197,7 @@ fn rates(from: &Cell) -> Option<Rates> {
         requests: None,
         offered_requests_per_s: None,
         served_requests_per_s: None,
-        requests_per_s: from.requests_per_s.unwrap_or(0.0),
+        requests_per_s: from.requests_per_s.or(Some(0.0)),
         requests_per_s_interval: None,
         output_tokens_per_s: from.output_tokens_per_s,
         output_tokens_per_s_interval: None,

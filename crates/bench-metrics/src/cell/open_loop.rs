@@ -47,17 +47,19 @@ pub(super) type Rate = (f64, Option<Interval>);
 /// What was served of an open loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
-    pub(super) rate: Rate,
-    /// Of a queue that grew, until when its answers were counted, from the first one's end on.
-    pub(super) counted: Option<Until>,
+    pub(super) rate: Told,
+    /// Of a queue that grew: the answers were counted that ended while load was offered, from the first one's end on.
+    pub(super) while_offered: bool,
 }
 
-/// Until when the answers of a queue that grows are counted.
+/// The rate at which an open loop is served.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
-    /// While load is offered.
-    LastDue,
-    LastEnd,
+pub(super) enum Told {
+    Rate(Rate),
+    /// Of a queue that grows, of which no more than a first wave ended while load was offered: what was counted until the last end.
+    Counted,
+    /// Answers take longer than load was offered.
+    Nothing,
 }
 
 /// What the plan of an open loop offered, how much of it per second the client sent, and what of that was served; nothing of a closed one.
@@ -155,18 +157,17 @@ fn per_second<'a>(
 const FEWEST: usize = 10;
 
 /// Whether what the schedule started lasts longer on average than it started something: never was as much asked for as the plan would have of a longer run.
+/// What a client was late by is none of the server's time.
 fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
-    let due = || starts(repeat).map(|start| start.due);
-    let (Some(first), Some(last)) = (due().min(), due().max()) else {
+    let taken = || starts(repeat).map(|start| start.taken.unwrap_or(start.due));
+    let (Some(first), Some(last)) = (taken().min(), taken().max()) else {
         return false;
     };
     let offered = repeat.planned.unwrap_or((last - first).as_secs_f64());
-    let over: f64 = ends(repeat)
-        .iter()
-        .map(|end| (*end - first).as_secs_f64())
-        .sum();
-    let begun: f64 = due().map(|due| (due - first).as_secs_f64()).sum();
-    over - begun > offered * float(due().count())
+    let since = |at: Stamp| (at - first).as_secs_f64();
+    let over: f64 = ends(repeat).into_iter().map(since).sum();
+    let begun: f64 = taken().map(since).sum();
+    offered > 0.0 && over - begun > offered * float(taken().count())
 }
 
 /// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, and at least that over
@@ -178,7 +179,12 @@ fn served<'a>(
     load: &Load,
     timeline: &Timeline,
 ) -> Option<Served> {
-    let served = |rate, counted| Some(Served { rate, counted });
+    let served = |rate, while_offered| {
+        Some(Served {
+            rate,
+            while_offered,
+        })
+    };
     let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
     let completed = rows().filter(|row| row.completed()).count();
     if completed < FEWEST {
@@ -186,42 +192,34 @@ fn served<'a>(
     }
     let asked = Asked::of(rows(), offered, timeline);
     if repeats.clone().any(|repeat| piles_up(repeat, load, &asked)) {
-        let parts = between_ends(repeats.clone(), Until::LastDue);
-        let ended = BlockMean::of_parts(parts.iter())?;
+        let parts = between_ends(repeats.clone());
         // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
         let stays = rows().filter(|row| row.completed());
         let stays = stays.map(|row| (row.left() - row.instants().due).as_secs_f64());
         let shortest = stays.fold(f64::INFINITY, f64::min);
         let seen: f64 = parts.iter().map(|part| part.den).sum();
-        let known = interval_of_rate(&ended).filter(|_| seen >= shortest);
-        // The warm-up had filled the server: what it was busy with all the time until the last end tells, the warm-up's answers among it.
-        let filled = repeats.clone().all(|repeat| !repeat.carried.is_empty());
-        if known.is_none() && filled {
-            let parts = between_ends(repeats, Until::LastEnd);
-            let ended = BlockMean::of_parts(parts.iter())?;
-            let rate = (ended.value, interval_of_rate(&ended));
-            return served(rate, Some(Until::LastEnd));
-        }
-        return served((ended.value, known), known.map(|_| Until::LastDue));
+        let ended = BlockMean::of_parts(parts.iter()).filter(|_| seen >= shortest);
+        let ended = ended.and_then(|ended| Some((ended.value, interval_of_rate(&ended)?)));
+        let while_offered = ended.is_some();
+        let rate = ended.map_or(Told::Counted, |(rate, interval)| {
+            Told::Rate((rate, Some(interval)))
+        });
+        return served(rate, while_offered);
     }
     if repeats.clone().any(outlasts_its_load) {
-        return None;
+        return served(Told::Nothing, false);
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;
     let interval = interval_of(rate / (1.0 + most), rate, LEVEL);
-    served((rate, interval), None)
+    served(Told::Rate((rate, interval)), false)
 }
 
 /// The ends of a repeat's answers from the first due on, in order, those carried over from the warm-up among them, for they are the server's work
-/// too; and until when they are counted.
-fn counted_ends(repeat: &Repeat<'_>, until: Until) -> Option<(Vec<Stamp>, Stamp)> {
+/// too; and the last due, until when they are counted.
+fn counted_ends(repeat: &Repeat<'_>) -> Option<(Vec<Stamp>, Stamp)> {
     let due = || starts(repeat).map(|start| start.due);
-    let (from, last_due) = (due().min()?, due().max()?);
-    let to = match until {
-        Until::LastDue => last_due,
-        Until::LastEnd => repeat.whole.to,
-    };
+    let (from, to) = (due().min()?, due().max()?);
     let own = repeat.rows.iter().filter(|row| row.completed());
     let carried = repeat.carried.iter().map(|(_, end)| *end);
     let all = own.map(Row::left).chain(carried);
@@ -232,16 +230,16 @@ fn counted_ends(repeat: &Repeat<'_>, until: Until) -> Option<(Vec<Stamp>, Stamp)
 
 /// The time in which the answers of a queue that grows are counted: from the first one's end, because until then the server fills. `None` where
 /// there is none.
-pub(super) fn counted_time(repeat: &Repeat<'_>, until: Until) -> Option<Window> {
-    let (ends, to) = counted_ends(repeat, until)?;
+pub(super) fn counted_time(repeat: &Repeat<'_>) -> Option<Window> {
+    let (ends, to) = counted_ends(repeat)?;
     let from = *ends.first()?;
     (from < to).then_some(Window { from, to })
 }
 
 /// That time, from each answer's end to the next.
-fn between_ends<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, until: Until) -> Vec<Part> {
+fn between_ends<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> {
     let mut parts = Vec::new();
-    for (ends, to) in repeats.filter_map(|repeat| counted_ends(repeat, until)) {
+    for (ends, to) in repeats.filter_map(counted_ends) {
         let between = ends.windows(2).map(|pair| (1.0, pair[1] - pair[0]));
         let last = ends.last().map(|last| (0.0, to - *last));
         parts.extend(between.chain(last).map(|(num, time)| Part {
@@ -472,26 +470,33 @@ fn grows_slower(rows: &[Row]) -> bool {
     ends.is_some_and(|(early, late)| late >= LONGER * early)
 }
 
-/// The most by which the time that requests take may grow, in seconds a second, with what their lengths explain taken out: their growth, if any,
+/// The most by which the time that requests, or conversations, take may grow, in seconds a second, with what their lengths explain taken out: their growth, if any,
 /// and its error.
 fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
     let mut points: Vec<[f64; 3]> = Vec::new();
     for repeat in repeats {
-        let rows = || repeat.rows.iter().filter(|row| row.completed());
-        let Some(first) = rows().map(|row| row.instants().due).min() else {
+        // A later turn waits for the answer before it, and comes the later the longer that takes: what grows is the time of the conversation.
+        let conversations = repeat.conversations.iter();
+        let conversations = conversations.map(|one| (one.due, one.completed.into(), one.left));
+        let rows = repeat.rows.iter().filter(|row| row.completed());
+        let rows = rows.filter(|_| repeat.conversations.is_empty());
+        let rows = rows.map(|row| {
+            let instants = row.instants();
+            (instants.due, instants.tokens.unwrap_or(0), row.left())
+        });
+        let spans: Vec<(Stamp, u64, Stamp)> = conversations.chain(rows).collect();
+        let Some(first) = spans.iter().map(|(due, ..)| *due).min() else {
             continue;
         };
-        let of = |row: &Row| {
-            let due = row.instants().due;
-            let tokens = row.instants().tokens.unwrap_or(0);
+        let of = |(due, length, left): &(Stamp, u64, Stamp)| {
             [
-                (due - first).as_secs_f64(),
-                tokens as f64,
-                (row.left() - due).as_secs_f64(),
+                (*due - first).as_secs_f64(),
+                *length as f64,
+                (*left - *due).as_secs_f64(),
             ]
         };
         let before = points.len();
-        points.extend(rows().map(of));
+        points.extend(spans.iter().map(of));
         let own = points.get_mut(before..).unwrap_or_default();
         let n = float(own.len());
         let centre = [0, 1, 2].map(|i| sum(own.iter().map(|p| p[i])) / n);

@@ -9,7 +9,7 @@ use bench_schema::{
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
-use crate::num::float;
+use crate::num::{float, mean, sum};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
@@ -17,6 +17,7 @@ use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::conversations::{Conversation, Conversations};
+use super::open_loop::Told;
 use super::row::Row;
 use super::{CellContext, open_loop};
 
@@ -213,34 +214,47 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let (offered, reached, served) = open_loop::rates(of_repeats, load, timeline);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, timeline);
-    let of_tokens = spans_of_tokens(spans, served.and_then(|served| served.counted), timeline);
-    // The first of a few waves that end while load is offered tell no rate: those until the last end do.
-    let served = served.map(|s| if s.rate.1.is_none() { counted } else { s.rate });
+    let while_offered = served.is_some_and(|served| served.while_offered);
+    let of_tokens = spans_of_tokens(spans, while_offered, timeline);
+    let served = served.map(|served| match served.rate {
+        Told::Rate(rate) if rate.1.is_some() => Some(rate),
+        // The first of a few waves that end while load is offered tell no rate: those until the last end do.
+        Told::Rate(_) | Told::Counted => Some(either_way(spans, seconds, counted, timeline)),
+        Told::Nothing => None,
+    });
     let cycle = by_conversations(spans, load)
         .or_else(|| by_cycle(spans, load, &counted).filter(|_| !steady));
     let known = match (load.is_open(), steady) {
-        (true, _) => served,
-        (false, true) => cycle.or_else(|| by_littles_law(spans, mean_in_flight, 0.0, &counted)),
+        (true, _) => served.flatten(),
+        (false, true) => cycle
+            .or_else(|| of_a_queue(spans, timeline))
+            .or_else(|| by_littles_law(spans, mean_in_flight, 0.0, &counted)),
         (false, false) => cycle.or_else(|| as_counted(spans, mean_in_flight, &counted)),
     };
     let rows = || spans.iter().flat_map(Span::rows);
     let (requests, completed) = (rows().count(), rows().filter(|r| r.completed()).count());
     let even = reached.map(|reached| reached * float(completed) / float(requests));
-    let (requests_per_s, requests_per_s_interval) = at_most(even, known.unwrap_or(counted));
+    let has_rate = served.is_none_or(|rate| rate.is_some());
+    let rate = has_rate.then(|| at_most(even, known.unwrap_or(counted)));
+    let (requests_per_s, requests_per_s_interval) = rate.unzip();
+    let requests_per_s_interval = requests_per_s_interval.flatten();
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let followed = if load.is_open() {
-        even.is_some_and(|even| (requests_per_s / even - 1.0).abs() < 1e-9)
+        even.zip(requests_per_s)
+            .is_some_and(|(even, rate)| (rate / even - 1.0).abs() < 1e-9)
     } else {
         cycle.is_some()
     };
-    let all_at = followed.then_some(requests_per_s);
+    let all_at = requests_per_s.filter(|_| followed);
     let (total, counted_seconds) = tokens_came((spans, &of_tokens), all_at, timeline);
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
     let per_event = (counted > 0).then(|| total.tokens / counted as f64);
     let uncounted = per_event.unwrap_or(0.0);
     let tokens_of = |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * uncounted;
-    let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
+    let output = per_event
+        .filter(|_| has_rate)
+        .map(|_| tokens_of(&total) / counted_seconds);
     Some(Rates {
         window: spans.first()?.window,
         seconds,
@@ -248,12 +262,12 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         requests_per_s,
         requests_per_s_interval,
         offered_requests_per_s: offered,
-        served_requests_per_s: served.map(|(rate, _)| rate),
+        served_requests_per_s: served.flatten().map(|(rate, _)| rate),
         output_tokens_per_s: output,
         output_tokens_per_s_interval: output.and_then(|value| {
             if load.is_open() && followed {
                 // What their growth leaves open of the requests it leaves open of their tokens.
-                let each = value / requests_per_s;
+                let each = value / requests_per_s?;
                 let of_requests = requests_per_s_interval?;
                 return interval_of(of_requests.low * each, of_requests.high * each, LEVEL);
             }
@@ -288,14 +302,14 @@ fn tokens_came(
 /// The time in which tokens are counted: where a queue grows, that of the answers which its rate counts.
 fn spans_of_tokens<'a>(
     spans: &[Span<'a>],
-    until: Option<open_loop::Until>,
+    while_offered: bool,
     timeline: &Timeline,
 ) -> Vec<Span<'a>> {
-    let Some(until) = until else {
+    if !while_offered {
         return spans.to_vec();
-    };
+    }
     let counted = |span: &Span<'a>| {
-        let counted = timeline.snap(open_loop::counted_time(span.repeat, until)?)?;
+        let counted = timeline.snap(open_loop::counted_time(span.repeat)?)?;
         Some(Span { counted, ..*span })
     };
     spans.iter().filter_map(counted).collect()
@@ -355,6 +369,35 @@ fn counted_out(spans: &[Span<'_>], seconds: f64, timeline: &Timeline) -> open_lo
     });
     let rate = (float(own.count()) + carried.sum::<f64>()) / seconds;
     (rate, around(rate, spans, timeline, &|c| c.completed as f64))
+}
+
+/// What was counted, where the answers carried over from the warm-up are some of it: as many answers as the tokens that came make, where those are
+/// known, and an interval from none of the carried ones to all of each, for nobody knows how much of the server's work for them came before.
+fn either_way(
+    spans: &[Span<'_>],
+    seconds: f64,
+    counted: open_loop::Rate,
+    timeline: &Timeline,
+) -> open_loop::Rate {
+    let carried = spans.iter().flat_map(|s| &s.repeat.carried).count();
+    if carried == 0 {
+        return counted;
+    }
+    let own = || spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let (rate, interval) = counted;
+    let (n, all) = (own().count(), own().count() + carried);
+    let tokens: Option<Vec<f64>> = own()
+        .map(|row| row.instants().tokens.map(|tokens| tokens as f64))
+        .collect();
+    let each = tokens
+        .and_then(|tokens| mean(&tokens))
+        .filter(|mean| *mean > 0.0);
+    let came = total_of(spans, |window| timeline.total(window)).tokens;
+    let rate = each.map_or(rate, |each| came / each / seconds);
+    let (least, most) = (float(n) / seconds, float(all) / seconds);
+    let (low, high) = interval.map_or((least, most), |i| (i.low.min(least), i.high.max(most)));
+    let interval = interval_of(low.min(rate), high.max(rate), LEVEL);
+    (rate, interval.filter(|_| low > 0.0))
 }
 
 /// An interval around an exact rate, as wide as the bins of time make it.
@@ -459,9 +502,27 @@ fn by_conversations(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> 
     } else {
         of(seconds)
     };
-    let interval =
-        per_stream(&parts).and_then(|(_, (low, high))| interval_of(rate * low, most * high, LEVEL));
-    Some((rate, interval))
+    // Of equal conversations that the end cuts all alike nothing differs but whether the last of each slot counts.
+    let last = spans.iter().flat_map(|span| {
+        let conversations = &span.repeat.conversations;
+        let slots = usize::try_from(*concurrency).unwrap_or(usize::MAX);
+        &conversations[conversations.len().saturating_sub(slots)..]
+    });
+    let cut: Vec<Part> = last.map(Conversation::part).collect();
+    let of_cut = |pick: fn(&Part) -> f64| sum(cut.iter().map(pick));
+    let before = (
+        answers - of_cut(|part| part.num),
+        seconds - of_cut(|part| part.den),
+    );
+    let timed = spans.iter().any(|span| span.repeat.until.is_some());
+    let without = (timed && before.0 > 0.0 && before.1 > 0.0).then(|| slots * before.0 / before.1);
+    let (low, high) = per_stream(&parts).map(|(_, ends)| ends).unzip();
+    let ends = [low.map(|low| rate * low), high.map(|high| most * high)];
+    let ends = ends.into_iter().flatten().chain(without);
+    let (low, high) = ends.fold((rate, rate), |(low, high), end| {
+        (low.min(end), high.max(end))
+    });
+    Some((rate, interval_of(low, high, LEVEL).filter(|_| low < high)))
 }
 
 /// Whether anything failed of it: then slots leave the server alone for a while.
@@ -559,6 +620,44 @@ fn by_littles_law(
     Some((rate, interval))
 }
 
+/// The rate of the steady part of a closed loop of fewer than twenty waves whose requests spend most of their time before their first token: what one
+/// waits for is the work of those before it, the warm-up's among them, and not its own, so that the law would tell their lengths. What the server gives,
+/// in tokens per second, over the tokens of an answer: those are drawn anew for each. `None` where answers do not differ, or their tokens are not known.
+fn of_a_queue(spans: &[Span<'_>], timeline: &Timeline) -> Option<open_loop::Rate> {
+    let (mut before, mut stayed, mut answers) = (0.0, 0.0, Vec::new());
+    let mut slots = 0.0;
+    for span in spans {
+        slots += span.repeat.in_flight.mean(span.window)?;
+        for row in span.rows() {
+            let instants = row.instants();
+            let tokens = instants.tokens.filter(|_| row.completed())? as f64;
+            answers.push(Part {
+                num: 1.0,
+                den: tokens,
+            });
+            before += instants.value(Metric::Ttft)?;
+            stayed += instants.value(Metric::E2e)?;
+        }
+    }
+    let first = answers.first()?.den;
+    let alike = answers
+        .iter()
+        .all(|answer| (answer.den - first).abs() < 0.5);
+    if alike || before < 0.5 * stayed || float(answers.len()) >= MANY_WAVES * slots {
+        return None;
+    }
+    let (total, seconds) = counted_in(spans, timeline);
+    let per_s = total.tokens / seconds;
+    let error = around(per_s, spans, timeline, &|counts| counts.tokens)?;
+    let (each, (low, high)) = per_stream(&answers)?;
+    let rate = per_s * each;
+    // Two errors that have nothing to do with each other.
+    let least = (low.ln().powi(2) + (error.low / per_s).ln().powi(2)).sqrt();
+    let most = (high.ln().powi(2) + (error.high / per_s).ln().powi(2)).sqrt();
+    let interval = interval_of(rate * (-least).exp(), rate * most.exp(), LEVEL);
+    Some((rate, interval))
+}
+
 /// What was counted over the whole window of a closed loop: the law gives the same there, and tells how well it is known.
 fn as_counted(
     spans: &[Span<'_>],
@@ -575,7 +674,9 @@ fn as_counted(
 /// request meets every objective. The whole windows where nothing was answered.
 pub(super) fn seconds_of(repeats: &[Repeat<'_>], windows: &WindowRates) -> f64 {
     let headline = windows.steady.as_ref().or(windows.whole.as_ref());
-    let rate = headline.map_or(0.0, |rates| rates.requests_per_s);
+    let rate = headline
+        .and_then(|rates| rates.requests_per_s)
+        .unwrap_or(0.0);
     let rows = repeats.iter().flat_map(|repeat| repeat.rows);
     let completed = rows.filter(|row| row.completed()).count();
     if rate > 0.0 && completed > 0 {

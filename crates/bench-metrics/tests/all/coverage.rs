@@ -439,7 +439,11 @@ fn rate_coverage(
         let cell = summarise_cell(&records, closed(slots));
         let rates = cell.windows.steady.or(cell.windows.whole);
         let Some(rates) = rates else { continue };
-        seen[0].count(rates.requests_per_s, rates.requests_per_s_interval, truth);
+        seen[0].count(
+            rates.requests_per_s.unwrap(),
+            rates.requests_per_s_interval,
+            truth,
+        );
         let output = rates.output_tokens_per_s.unwrap_or_default();
         seen[1].count(output, rates.output_tokens_per_s_interval, truth * tokens);
     }

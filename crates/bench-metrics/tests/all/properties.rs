@@ -183,7 +183,7 @@ proptest! {
         let told = cell.metrics.values().flat_map(|d| [d.mean, d.min, d.max].into_iter().chain(d.quantiles.iter().map(|q| q.value)));
         prop_assert!(told.into_iter().all(f64::is_finite));
         for rates in [&cell.windows.whole, &cell.windows.steady].into_iter().flatten() {
-            prop_assert!([rates.seconds, rates.requests_per_s, rates.chunks_per_s, rates.mean_in_flight].iter().all(|x| x.is_finite()));
+            prop_assert!([rates.seconds, rates.requests_per_s.unwrap(), rates.chunks_per_s, rates.mean_in_flight].iter().all(|x| x.is_finite()));
             prop_assert!(rates.output_tokens_per_s.is_none_or(f64::is_finite));
         }
         prop_assert!(cell.goodput.is_none_or(|g| (0.0..=1.0).contains(&g.attainment)));

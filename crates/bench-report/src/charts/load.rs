@@ -99,7 +99,7 @@ pub(crate) fn rate(cell: &CellRecord, tokens: bool) -> Option<Bounded> {
             rates.output_tokens_per_s_interval,
         )
     } else {
-        (rates.requests_per_s, rates.requests_per_s_interval)
+        (rates.requests_per_s?, rates.requests_per_s_interval)
     };
     Some((value, interval.map(|i| (i.low, i.high))))
 }
@@ -288,7 +288,7 @@ pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
     }
     let (cells, rates) = super::cells_with(run, CellRecord::headline_rates);
     let tokens: Vec<Option<f64>> = rates.iter().map(|r| r.output_tokens_per_s).collect();
-    let requests: Vec<Option<f64>> = rates.iter().map(|r| Some(r.requests_per_s)).collect();
+    let requests: Vec<Option<f64>> = rates.iter().map(|r| r.requests_per_s).collect();
     let axis = value_axis("output (tokens/s)");
     let plot = Plot::new(category_axis(labels(&cells)), axis)
         .second_y(value_axis("requests/s"))

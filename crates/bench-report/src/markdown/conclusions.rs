@@ -52,7 +52,7 @@ pub(crate) fn fastest<'a>(
 ) -> Option<&'a CellRecord> {
     let rate = |cell: &CellRecord| {
         cell.headline_rates()
-            .map(|r| r.output_tokens_per_s.unwrap_or(r.requests_per_s))
+            .and_then(|r| r.output_tokens_per_s.or(r.requests_per_s))
     };
     let with_rate = cells.into_iter();
     let with_rate = with_rate.filter_map(|cell| Some((cell, rate(cell)?)));
@@ -66,22 +66,18 @@ fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
         return Some(format!("Capacity: {}", (dress.name)(&found)));
     }
     let cell = fastest(&run.cells)?;
-    let rates = cell
-        .headline_rates()
-        .filter(|rates| rates.requests_per_s > 0.0)?;
+    let rates = cell.headline_rates()?;
+    let requests_per_s = rates.requests_per_s.filter(|rate| *rate > 0.0)?;
     let label = (dress.name)(&tables::label(cell));
     let mut said = match rates.output_tokens_per_s {
         Some(tokens) => format!(
             "Highest output: {} ({} requests/s) at {label}",
             (dress.strong)(&format!("{} tokens/s", number::short(tokens))),
-            number::short(rates.requests_per_s)
+            number::short(requests_per_s)
         ),
         None => format!(
             "Highest rate: {} at {label}",
-            (dress.strong)(&format!(
-                "{} requests/s",
-                number::short(rates.requests_per_s)
-            ))
+            (dress.strong)(&format!("{} requests/s", number::short(requests_per_s)))
         ),
     };
     let parts = [Metric::Ttft, Metric::E2e]
@@ -238,7 +234,7 @@ pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
         };
         if let Some(rates) = cell.headline_rates().filter(|_| is_sweep) {
             add(rates.output_tokens_per_s, "tok/s", "output");
-            add(Some(rates.requests_per_s), "req/s", "requests");
+            add(rates.requests_per_s, "req/s", "requests");
         }
         for (metric, q, words) in [
             (Metric::Ttft, 0.5, "TTFT p50"),

@@ -49,7 +49,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
         .number(("requests", "req/s"), |cell| {
             // the client stopped every answer itself: no rate of whole answers is the server's
             let stopped = cell.counts.completed == 0 && cell.counts.cancelled > 0;
-            Some(cell.headline_rates()?.requests_per_s).filter(|_| !stopped)
+            cell.headline_rates()?.requests_per_s.filter(|_| !stopped)
         })
         .number(("output", "tok/s"), |cell| {
             cell.headline_rates()?.output_tokens_per_s
@@ -160,7 +160,8 @@ fn is_of_tokens(cell: &CellRecord, row: &ScalingRow) -> bool {
     let off = |rate: f64| (rate - row.value).abs();
     let rates = cell.headline_rates();
     let tokens = rates.and_then(|rates| Some(off(rates.output_tokens_per_s?)));
-    tokens.is_some_and(|tokens| rates.is_some_and(|rates| tokens <= off(rates.requests_per_s)))
+    let requests = rates.and_then(|rates| Some(off(rates.requests_per_s?)));
+    tokens.is_some_and(|tokens| requests.is_some_and(|requests| tokens <= requests))
 }
 
 /// What the rate of a scaling table is of, and its unit.

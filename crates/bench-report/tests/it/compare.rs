@@ -23,7 +23,7 @@ fn changed(latency: f64, rate: f64, tags: &[(&str, &str)]) -> RunRecord {
             }
         }
         if let Some(rates) = &mut cell.windows.whole {
-            rates.requests_per_s *= rate;
+            *rates.requests_per_s.as_mut().unwrap() *= rate;
             rates.output_tokens_per_s = rates.output_tokens_per_s.map(|x| x * rate);
             for iv in [
                 &mut rates.output_tokens_per_s_interval,

@@ -182,7 +182,7 @@ proptest! {
                 seen.quantiles.iter_mut().for_each(|q| q.value = value);
             }
             if let Some(rates) = &mut cell.windows.whole {
-                rates.requests_per_s = value;
+                rates.requests_per_s = Some(value);
                 rates.output_tokens_per_s = Some(value);
             }
             cell.analysis.ms_per_token = Some(value);

@@ -358,7 +358,7 @@ fn numbers(ran: &Ran, known: &Known) -> Vec<(String, Check)> {
 fn of_cell(cell: &CellRecord, matched: &Matched<'_>) -> Vec<(String, Check)> {
     let so = matched.figures(cell);
     let said = |metric| cell.headline(metric)?.quantile(0.5);
-    let rate = cell.headline_rates().map(|rates| rates.requests_per_s);
+    let rate = cell.headline_rates().and_then(|rates| rates.requests_per_s);
     // Closed loops in which nothing failed.
     let slots = match cell.load {
         Load::Closed {

@@ -274,7 +274,7 @@ fn times(
     };
     let mut checks: Vec<Check> = rows.into_iter().map(row).collect();
     if let Some(slots) = expected.slots {
-        let said = cell.headline_rates().map(|rates| rates.requests_per_s);
+        let said = cell.headline_rates().and_then(|rates| rates.requests_per_s);
         let so = so.rate_of(slots as f64);
         checks.push(Check::timed(
             "requests/s",

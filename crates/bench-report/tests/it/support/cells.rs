@@ -163,7 +163,7 @@ pub(crate) fn rates(window: Window, n: u64, tokens_each: f64) -> Rates {
         requests: None,
         offered_requests_per_s: None,
         served_requests_per_s: None,
-        requests_per_s: per_s,
+        requests_per_s: Some(per_s),
         requests_per_s_interval: interval(per_s),
         output_tokens_per_s: Some(per_s * tokens_each),
         output_tokens_per_s_interval: interval(per_s * tokens_each),

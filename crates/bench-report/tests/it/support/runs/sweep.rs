@@ -109,7 +109,7 @@ fn sweep_cell(i: usize, row: &[f64; 9]) -> CellRecord {
         ),
     ]);
     if let Some(whole) = &mut cell.windows.whole {
-        whole.requests_per_s = row[1];
+        whole.requests_per_s = Some(row[1]);
         whole.output_tokens_per_s = Some(row[2]);
         whole.output_tokens_per_s_interval = Some(Interval {
             low: row[2] * 0.98,
