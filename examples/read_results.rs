@@ -25,13 +25,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .and_then(bench_schema::Distribution::p50)
                 .map_or("-".to_owned(), |ns| format!("{:.1} ms", ns / 1e6))
         };
-        let rate = cell
-            .headline_rates()
-            .map_or(0.0, |rates| rates.requests_per_s);
+        let rate = cell.headline_rates().and_then(|rates| rates.requests_per_s);
+        let rate = rate.map_or("-".to_owned(), |rate| format!("{rate:.2}"));
         let counts = &cell.counts;
         writeln!(
             out,
-            "{:<28} {:>4}/{:<4} {:>7.2} req/s   TTFT p50 {:>9}   E2E p50 {:>9}",
+            "{:<28} {:>4}/{:<4} {:>7} req/s   TTFT p50 {:>9}   E2E p50 {:>9}",
             cell.label,
             counts.completed,
             counts.planned,
