@@ -547,6 +547,7 @@ fn a_server_that_ends_answers_early_is_no_better_one_and_passes_no_gate() {
     let rules = RegressionRule::list(&["e2e.p95:5%", "requests_per_s:3%"]).unwrap();
     let gates = gate(&found, &rules).unwrap();
     assert!(gates.iter().all(|g| g.verdict == GateVerdict::CannotTell));
+    assert!(gates.iter().all(|g| g.times_as_many().is_none()));
     let same = compared(&sweep("before"), &shorter(1.0));
     assert_eq!(same.count(ComparisonVerdict::OtherLengths), 0);
 }

@@ -200,7 +200,10 @@ fn outcome(rule: &RegressionRule, row: &ComparisonRow, alpha: f64) -> Option<Gat
     } else {
         GateVerdict::CannotTell
     };
-    let interval = row.relative_interval.and_then(|i| {
+    // of other lengths more requests decide nothing
+    let told = row.relative_interval;
+    let told = told.filter(|_| row.verdict != ComparisonVerdict::OtherLengths);
+    let interval = told.and_then(|i| {
         let (a, b) = (worse(i.low)?, worse(i.high)?);
         Some(Interval {
             low: a.min(b),
