@@ -216,35 +216,20 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let counted = counted_out(spans, seconds, timeline);
     let while_offered = served.is_some_and(|served| served.while_offered);
     let of_tokens = spans_of_tokens(spans, while_offered, timeline);
-    let served = served.map(|served| match served.rate {
-        Told::Rate(rate) if rate.1.is_some() => Some(rate),
-        // The first of a few waves that end while load is offered tell no rate: those until the last end do.
-        Told::Rate(_) | Told::Counted => Some(either_way(spans, seconds, counted, timeline)),
-        Told::Nothing => None,
-    });
-    let cycle = by_conversations(spans, load)
-        .or_else(|| by_cycle(spans, load, &counted).filter(|_| !steady));
-    let known = match (load.is_open(), steady) {
-        (true, _) => served.flatten(),
-        (false, true) => cycle
-            .or_else(|| of_a_queue(spans, timeline))
-            .or_else(|| by_littles_law(spans, mean_in_flight, 0.0, &counted)),
-        (false, false) => cycle.or_else(|| as_counted(spans, mean_in_flight, &counted)),
-    };
+    let served = served.map(|served| told(served.rate, spans, (seconds, counted), timeline));
+    let closed =
+        (!load.is_open()).then(|| closed_loop(spans, load, mean_in_flight, &counted, timeline));
+    let (known, in_cycles) = closed.unwrap_or((served.flatten(), false));
     let rows = || spans.iter().flat_map(Span::rows);
     let (requests, completed) = (rows().count(), rows().filter(|r| r.completed()).count());
     let even = reached.map(|reached| reached * float(completed) / float(requests));
     let has_rate = served.is_none_or(|rate| rate.is_some());
     let rate = has_rate.then(|| at_most(even, known.unwrap_or(counted)));
-    let (requests_per_s, requests_per_s_interval) = rate.unzip();
-    let requests_per_s_interval = requests_per_s_interval.flatten();
+    let (requests_per_s, requests_per_s_interval) =
+        (rate.map(|rate| rate.0), rate.and_then(|rate| rate.1));
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
-    let followed = if load.is_open() {
-        even.zip(requests_per_s)
-            .is_some_and(|(even, rate)| (rate / even - 1.0).abs() < 1e-9)
-    } else {
-        cycle.is_some()
-    };
+    let same = |(even, rate): (f64, f64)| (rate / even - 1.0).abs() < 1e-9;
+    let followed = in_cycles || load.is_open() && even.zip(requests_per_s).is_some_and(same);
     let all_at = requests_per_s.filter(|_| followed);
     let (total, counted_seconds) = tokens_came((spans, &of_tokens), all_at, timeline);
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
@@ -280,6 +265,42 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         mean_in_flight,
         peak_in_flight: peak(spans),
     })
+}
+
+/// The rate at which an open loop is served. The first of a few waves that end while load is offered tell none: those until the last end do.
+fn told(
+    rate: Told,
+    spans: &[Span<'_>],
+    (seconds, counted): (f64, open_loop::Rate),
+    timeline: &Timeline,
+) -> Option<open_loop::Rate> {
+    match rate {
+        Told::Rate(rate) if rate.1.is_some() => Some(rate),
+        Told::Rate(_) | Told::Counted => Some(either_way(spans, seconds, counted, timeline)),
+        Told::Nothing => None,
+    }
+}
+
+/// The rate of a closed loop, where it is known, and whether it is one of whole cycles.
+fn closed_loop(
+    spans: &[Span<'_>],
+    load: &Load,
+    mean_in_flight: f64,
+    counted: &open_loop::Rate,
+    timeline: &Timeline,
+) -> (Option<open_loop::Rate>, bool) {
+    let steady = spans.iter().all(|s| s.steady);
+    let cycle = by_conversations(spans, load)
+        .or_else(|| by_cycle(spans, load, counted).filter(|_| !steady));
+    let rate = cycle.or_else(|| {
+        if steady {
+            of_a_queue(spans, timeline)
+                .or_else(|| by_littles_law(spans, mean_in_flight, 0.0, counted))
+        } else {
+            as_counted(spans, mean_in_flight, counted)
+        }
+    });
+    (rate, cycle.is_some())
 }
 
 /// What all requests of the repeats got, and the time that they stand for at this rate; without one, what came within those spans in which tokens are

@@ -440,7 +440,7 @@ fn rate_coverage(
         let rates = cell.windows.steady.or(cell.windows.whole);
         let Some(rates) = rates else { continue };
         seen[0].count(
-            rates.requests_per_s.unwrap(),
+            rates.requests_per_s.unwrap_or(f64::NAN),
             rates.requests_per_s_interval,
             truth,
         );
