@@ -443,7 +443,10 @@ pub(crate) fn geometric_mean(figures: &[f64]) -> Option<f64> {
     (!figures.is_empty()).then(|| (logs / figures.len() as f64).exp())
 }
 
-/// Whether waiting before the first token takes 2 % of the users' time, and neighbours wait alike.
+/// Independent values of a mean, neighbours' likeness considered, from which on intervals hold although requests wait for each other.
+const ENOUGH: f64 = 50.0;
+
+/// Whether waiting before the first token takes 2 % of the users' time, and neighbours wait so much alike that a run holds few independent waits.
 fn wait_in_line(requests: &[RequestSample]) -> bool {
     let mut all: Vec<_> = requests
         .iter()
@@ -461,8 +464,11 @@ fn wait_in_line(requests: &[RequestSample]) -> bool {
     let off = || firsts.iter().map(|first| first - mean);
     let alike: f64 = off().zip(off().skip(1)).map(|(a, b)| a * b).sum();
     let all: f64 = off().map(|x| x * x).sum();
-    let chance = 2.0 / (firsts.len() as f64).sqrt();
-    waited > 0.02 * users && alike > chance.max(0.2) * all
+    let n = firsts.len() as f64;
+    let likeness = if all > 0.0 { alike / all } else { 0.0 };
+    let independent = n * (1.0 - likeness) / (1.0 + likeness);
+    let chance = 2.0 / n.sqrt();
+    waited > 0.02 * users && likeness > chance.max(0.2) && independent < ENOUGH
 }
 
 /// Fewest requests of a side for a test on single requests.
