@@ -197,7 +197,7 @@ const RULES: &[Rule] = rules! {
     answers::cancelled_unanswered Share(0.01, NEVER);
     answers::backed_off Share(0.01, 0.10);
     answers::empty_answers Share(0.01, 0.10);
-    stamps::bounded_stamps Share(0.02, 0.10);
+    stamps::bounded_stamps Share(stamps::LIMITS.0, stamps::LIMITS.1);
     stamps::no_kernel_stamps Plain(ANY, NEVER);
     stamps::clock_step Time(1e6, 1e9);
     sending::lateness Time(1e6, 1e7);

@@ -547,6 +547,34 @@ fn bounded_stamps_count_by_how_far_they_move_a_number() {
 }
 
 #[test]
+fn a_quantile_of_few_samples_counts_where_its_stamps_leave_much_of_it_open() {
+    let open = |n: u64, share: f64| {
+        judged(&[closed(|c| {
+            c.client.stamps = Some(StampRecord {
+                n: 10_000,
+                bounded: 40,
+                width_p50: Some(Nanos::from_micros(200)),
+                width_p99: None,
+            });
+            c.client.lag = Some(lag(30, 1000));
+            c.client.run_queue_wait = Some(0.3);
+            let ttft = c.metrics.get_mut(&Metric::Ttft).unwrap();
+            ttft.n = n;
+            let p95 = ttft.quantiles.iter_mut().find(|entry| entry.q > 0.9);
+            let p95 = p95.unwrap();
+            (p95.few_samples, p95.interval) = (true, None);
+            p95.at_least = Some(p95.value * (1.0 - share));
+        })])
+    };
+    // what does not count makes no waiting of the client count either
+    assert!(open(150, 0.05).reasons.is_empty());
+    speaks(&open(150, 0.3), "bounded_stamps", TrustVerdict::Doubtful);
+    speaks(&open(150, 0.6), "bounded_stamps", TrustVerdict::Untrusted);
+    // the largest of 15
+    assert!(open(15, 0.6).reasons.is_empty());
+}
+
+#[test]
 fn what_the_stamps_leave_open_is_a_part_of_the_quantile_itself_unless_tokens_come_together() {
     let median = |of_mean: f64, open: f64| {
         closed(|c| {

@@ -34,7 +34,7 @@ struct Open {
 }
 
 /// Shares of a quantile from which on it is doubtful, and untrusted.
-const LIMITS: (f64, f64) = (0.02, 0.10);
+pub(super) const LIMITS: (f64, f64) = (0.02, 0.10);
 /// The same of one that carries the mark of few samples, which chance moves more than that.
 const LIMITS_OF_FEW: (f64, f64) = (0.10, 0.50);
 
@@ -163,7 +163,10 @@ fn in_bundles(scene: &Scene<'_>) -> Option<String> {
 
 /// Whether each stamp is the kernel's or has bounds, and what those leave open moved nothing that counts.
 pub(super) fn are_exact(scene: &Scene<'_>) -> bool {
-    let harmless = |seen: Seen| seen.value <= 0.02;
+    let harmless = |seen: Seen| {
+        seen.limits
+            .is_some_and(|limits| seen.value <= limits.both().0)
+    };
     let by_kernel = scene.by_kernel() && scene.cell.client.lag.is_some();
     (by_kernel || all_are_known(scene)) && bounded_stamps(scene).is_none_or(harmless)
 }
