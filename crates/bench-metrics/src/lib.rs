@@ -67,7 +67,7 @@ pub use gaps::{Gap, gaps, token_gaps};
 pub use histogram::{Histogram, Layout, Recorder};
 pub use in_flight::InFlight;
 pub use latency::{Instants, Within, latency};
-pub use memory::Memory;
+pub use memory::{Memory, lag_one};
 pub use objective::{
     share_interval, share_within, values_of_distribution_to_decide, values_to_decide, verdict,
     verdict_of_distribution,

@@ -23,7 +23,7 @@ const MOST: f64 = 0.98;
 const FORGOTTEN: f64 = 1e-3;
 
 /// How many residuals there are, and the correlation of neighbours in them, if their mean is zero; nothing where they do not vary.
-pub(crate) fn lag_one(residuals: impl Iterator<Item = impl Borrow<f64>>) -> (usize, Option<f64>) {
+pub fn lag_one(residuals: impl Iterator<Item = impl Borrow<f64>>) -> (usize, Option<f64>) {
     let (mut n, mut squares, mut products) = (0, 0.0, 0.0);
     let mut before = None;
     for residual in residuals {

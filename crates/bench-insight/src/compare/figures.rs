@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bench_metrics::{
     CompareOptions, Comparison as Tested, Estimate, Sample, compare_estimates,
     compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
-    compare_runs_in_turns, paired_figures, straightened, wilson,
+    compare_runs_in_turns, lag_one, paired_figures, straightened, wilson,
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
@@ -461,11 +461,8 @@ fn wait_in_line(requests: &[RequestSample]) -> bool {
     let waited: f64 = firsts.iter().map(|first| (first - quick).max(0.0)).sum();
     let users: f64 = all.iter().map(|(.., e2e)| e2e).sum();
     let mean = sample.mean();
-    let off = || firsts.iter().map(|first| first - mean);
-    let alike: f64 = off().zip(off().skip(1)).map(|(a, b)| a * b).sum();
-    let all: f64 = off().map(|x| x * x).sum();
-    let n = firsts.len() as f64;
-    let likeness = if all > 0.0 { alike / all } else { 0.0 };
+    let (n, likeness) = lag_one(firsts.iter().map(|first| first - mean));
+    let (n, likeness) = (n as f64, likeness.unwrap_or(0.0));
     let independent = n * (1.0 - likeness) / (1.0 + likeness);
     let chance = 2.0 / n.sqrt();
     waited > 0.02 * users && likeness > chance.max(0.2) && independent < ENOUGH

@@ -104,6 +104,17 @@ fn calm(asked: &Asked) -> (Ms, Ms) {
     ((15.0 + 0.06 * asked.prompt as f64) * pace, 7.0 * pace)
 }
 
+/// The same, but two of the eight answers of the shortest prompt take four times as long, and two others.
+fn four_slow(asked: &Asked) -> (Ms, Ms) {
+    let (first, each) = calm(asked);
+    let times = if [3, 9, 14, 20].contains(&asked.number) {
+        4.0
+    } else {
+        1.0
+    };
+    (first * times, each * times)
+}
+
 #[test]
 fn what_a_calm_server_takes_for_longer_prompts_is_told() {
     let all = said(&[16, 48], 8, calm);
@@ -141,17 +152,7 @@ fn e2e_that_differs_by_chance_is_no_effect_of_the_prompt() {
 
 #[test]
 fn a_few_slow_requests_are_no_effect_of_the_prompt() {
-    // Two of the eight answers of the shortest prompt take four times as long, and two others.
-    let serves: Serves = |asked| {
-        let (first, each) = calm(asked);
-        let times = if [3, 9, 14, 20].contains(&asked.number) {
-            4.0
-        } else {
-            1.0
-        };
-        (first * times, each * times)
-    };
-    let all = said(&[16, 48], 8, serves);
+    let all = said(&[16, 48], 8, four_slow);
     let grows = of_length(&all).and_then(|f| f.figure(&Known::LatencyPenalty.into()));
     assert!(grows.is_none_or(|grows| grows < 0.03), "{grows:?}");
     let most = of_length(&all).and_then(|f| f.figure(&Known::High.into()));
@@ -252,16 +253,7 @@ fn a_cold_first_request_of_a_grid_is_a_slow_start() {
 
 #[test]
 fn slow_requests_of_short_cells_are_told() {
-    let serves: Serves = |asked| {
-        let (first, each) = calm(asked);
-        let times = if [3, 9, 14, 20].contains(&asked.number) {
-            4.0
-        } else {
-            1.0
-        };
-        (first * times, each * times)
-    };
-    let all = said(&[16, 48], 8, serves);
+    let all = said(&[16, 48], 8, four_slow);
     assert_eq!(causes(&all), [Cause::SlowRequests]);
     let slow = all
         .iter()

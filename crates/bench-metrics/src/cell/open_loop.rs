@@ -165,7 +165,7 @@ fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
     };
     let offered = repeat.planned.unwrap_or((last - first).as_secs_f64());
     let since = |at: Stamp| (at - first).as_secs_f64();
-    let over: f64 = ends(repeat).into_iter().map(since).sum();
+    let over: f64 = ends(repeat).map(since).sum();
     let begun: f64 = taken().map(since).sum();
     offered > 0.0 && over - begun > offered * float(taken().count())
 }
@@ -268,6 +268,12 @@ const ABLE: f64 = 0.97;
 const FULL: f64 = 0.85;
 const RESPONDS: f64 = 0.25;
 
+/// Mean tokens of these answers, where all of them are known.
+pub(super) fn tokens_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
+    let tokens = rows.map(|row| row.instants().tokens.map(|tokens| tokens as f64));
+    mean(&tokens.collect::<Option<Vec<f64>>>()?)
+}
+
 /// What the plan asks of the server in a second: tokens, or answers where nobody tells tokens.
 struct Asked<'a> {
     timeline: &'a Timeline,
@@ -283,10 +289,7 @@ impl<'a> Asked<'a> {
         timeline: &'a Timeline,
     ) -> Self {
         let whole = rows.filter(|row| row.completed());
-        let tokens: Option<Vec<f64>> = whole
-            .map(|row| row.instants().tokens.map(|tokens| tokens as f64))
-            .collect();
-        let each = tokens.and_then(|tokens| mean(&tokens));
+        let each = tokens_each(whole);
         let of: fn(&TimeCounts) -> f64 = match each {
             Some(_) => |counts| counts.tokens,
             None => |counts| counts.completed as f64,
@@ -322,7 +325,8 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> bool {
         return false;
     }
     // The first stretch fills an empty server, whatever the load.
-    let ended = ends(repeat);
+    let mut ended: Vec<Stamp> = ends(repeat).collect();
+    ended.sort_unstable();
     let level = |stretch: usize| {
         let at = part(offered, 0.0, float(stretch) / float(STRETCHES)).to;
         let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
@@ -405,14 +409,12 @@ fn is_busy(repeat: &Repeat<'_>, served: f64, levels: &[f64]) -> bool {
     least >= enough.max(2.0)
 }
 
-/// When what the schedule started was over, in order.
-fn ends(repeat: &Repeat<'_>) -> Vec<Stamp> {
+/// When each that the schedule started was over.
+fn ends(repeat: &Repeat<'_>) -> impl Iterator<Item = Stamp> {
     let conversations = repeat.conversations.iter().map(|one| one.left);
     let rows = repeat.rows.iter();
     let rows = rows.filter(|_| repeat.conversations.is_empty());
-    let mut ends: Vec<Stamp> = conversations.chain(rows.map(Row::left)).collect();
-    ends.sort_unstable();
-    ends
+    conversations.chain(rows.map(Row::left))
 }
 
 fn quantile_of(rows: &[Row], metric: Metric, q: f64) -> Option<f64> {

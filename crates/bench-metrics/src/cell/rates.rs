@@ -9,7 +9,7 @@ use bench_schema::{
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
-use crate::num::{float, mean, sum};
+use crate::num::{float, sum};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
@@ -407,12 +407,7 @@ fn either_way(
     let own = || spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let (rate, interval) = counted;
     let (n, all) = (own().count(), own().count() + carried);
-    let tokens: Option<Vec<f64>> = own()
-        .map(|row| row.instants().tokens.map(|tokens| tokens as f64))
-        .collect();
-    let each = tokens
-        .and_then(|tokens| mean(&tokens))
-        .filter(|mean| *mean > 0.0);
+    let each = open_loop::tokens_each(own()).filter(|each| *each > 0.0);
     let came = total_of(spans, |window| timeline.total(window)).tokens;
     let rate = each.map_or(rate, |each| came / each / seconds);
     let (least, most) = (float(n) / seconds, float(all) / seconds);
