@@ -282,7 +282,7 @@ pub struct LoadSettings {
     /// Open loop: maximum number of requests in flight, over all shards together; requests beyond it are not sent and are recorded as unsent.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 10_000_000))]
     pub in_flight_cap: Option<u32>,
-    /// Measured requests per cell, over all shards together; default: 32 × concurrency and at least 100, fewer with --quick and on the embedded
+    /// Measured requests per cell, over all shards together; default: 32 × concurrency, up to the next hundred, fewer with --quick and on the embedded
     /// engine.
     #[arg(long, value_name = "N", aliases = ["num-prompts", "request-count"], value_parser = whole(1_u64, 1_000_000_000))]
     pub requests: Option<u64>,
@@ -653,7 +653,7 @@ impl Settings {
         if self.small() {
             (8 * level).max(24)
         } else {
-            (32 * level).max(100)
+            (32 * level).next_multiple_of(bench_workload::STRATA)
         }
     }
 

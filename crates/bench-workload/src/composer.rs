@@ -10,7 +10,7 @@ use crate::length::{JointSampler, LengthSampler};
 use crate::plan::{PlanSpec, Salt};
 use crate::seed::Streams;
 use crate::token_counter::count_words;
-use crate::{Draw, TokenCounter, WorkloadError, builtin_prompts};
+use crate::{Draw, Seed, TokenCounter, WorkloadError, builtin_prompts};
 
 /// Letters and digits of a salt, without those that are easily taken for others.
 const SALT_LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -53,6 +53,12 @@ impl Composer {
         token_counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, WorkloadError> {
         let (shape, text) = (spec.shape_key(), spec.text_key());
+        // The work that queues in an open loop is left to chance, as that of users is.
+        let streams = if spec.load.is_open() {
+            Seed::streams
+        } else {
+            Seed::even_streams
+        };
         Ok(Self {
             token_counter,
             pool: OnceLock::new(),
@@ -60,9 +66,9 @@ impl Composer {
             overhead: spec.calibration.overhead_tokens,
             salted: spec.salt == Salt::Auto,
             text: spec.seed.streams("text", &text),
-            shape: spec.seed.streams("shape", &shape),
-            inputs: spec.seed.streams("input lengths", &shape),
-            outputs: spec.seed.streams("output lengths", &shape),
+            shape: streams(spec.seed, "shape", &shape),
+            inputs: streams(spec.seed, "input lengths", &shape),
+            outputs: streams(spec.seed, "output lengths", &shape),
             input: spec.input.as_ref().map(LengthSampler::input).transpose()?,
             output: spec
                 .output

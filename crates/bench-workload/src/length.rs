@@ -482,11 +482,19 @@ pub(crate) fn running(weights: impl Iterator<Item = f64>) -> Vec<f64> {
     weights.map(add).collect()
 }
 
-/// Which of the weights behind these running sums is drawn; takes one draw.
+/// Which of the weights behind these running sums is drawn; takes one draw. How far an even number lies within what it chose is the next draw, so that what
+/// follows is spread evenly as well.
 pub(crate) fn choose(sums: &[f64], draw: &mut Draw) -> usize {
+    let even = draw.is_even();
     let at = draw.uniform() * sums.last().copied().unwrap_or(0.0);
-    sums.partition_point(|sum| *sum <= at)
-        .min(sums.len().saturating_sub(1))
+    let choice = sums.partition_point(|sum| *sum <= at);
+    let choice = choice.min(sums.len().saturating_sub(1));
+    let bound = |at: Option<usize>| at.and_then(|at| sums.get(at)).copied().unwrap_or(0.0);
+    let (low, high) = (bound(choice.checked_sub(1)), bound(Some(choice)));
+    if even && high > low {
+        draw.put_back((at - low) / (high - low));
+    }
+    choice
 }
 
 // The categories of total sequence length, and targets inside them.

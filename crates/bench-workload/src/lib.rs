@@ -71,5 +71,5 @@ pub use plan::{
     ArrivalSummary, Calibration, LengthSummary, OnBadLine, Plan, PlanIter, PlanSpec, PlanSummary,
     RequestOptions, Salt, Shard,
 };
-pub use seed::{Draw, Seed, Streams};
+pub use seed::{Draw, STRATA, Seed, Streams};
 pub use token_counter::{CountWith, HfTokenizer, Measured, TokenCounter, Words};

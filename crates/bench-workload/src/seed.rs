@@ -23,13 +23,21 @@ pub struct Seed(u64);
 #[derive(Clone, Debug)]
 pub struct Draw {
     rng: ChaCha8Rng,
+    /// The next random bits, where they are not those of the stream: a number that is spread evenly over requests.
+    even: Option<u64>,
 }
 
-/// A family of independent streams, one for each index: random access to the randomness of a request.
+/// A family of streams, one for each index: random access to the randomness of a request.
 #[derive(Clone, Debug)]
 pub struct Streams {
     base: ChaCha8Rng,
+    /// The order of the strata of each hundred, where the first numbers of a hundred are spread evenly.
+    order: Option<ChaCha8Rng>,
 }
+
+/// Requests whose first numbers are spread evenly: of each so many, each has another of as many equal parts of the whole range. In a sweep each level has a
+/// multiple of it, so that all levels have the same distribution of lengths.
+pub const STRATA: u64 = 100;
 
 impl Seed {
     /// From a number.
@@ -54,10 +62,19 @@ impl Seed {
         ChaCha8Rng::from_seed(key.finalize().into())
     }
 
-    /// Streams of one purpose in one cell, one for each index.
+    /// Streams of one purpose in one cell, one for each index, independent of each other.
     pub fn streams(self, purpose: &str, cell: &str) -> Streams {
         Streams {
             base: self.stream(purpose, cell),
+            order: None,
+        }
+    }
+
+    /// The same, but the first numbers of each [`STRATA`] streams are spread evenly, in random order.
+    pub(crate) fn even_streams(self, purpose: &str, cell: &str) -> Streams {
+        Streams {
+            order: Some(self.stream(&format!("order of {purpose}"), cell)),
+            ..self.streams(purpose, cell)
         }
     }
 }
@@ -65,22 +82,51 @@ impl Seed {
 impl Streams {
     /// The stream of this index.
     pub fn at(&self, index: u64) -> Draw {
-        let mut rng = self.base.clone();
-        rng.set_stream(index);
-        rng.set_word_pos(0);
-        Draw { rng }
+        let mut draw = Draw::numbered(&self.base, index);
+        if let Some(order) = &self.order {
+            let within = (u128::from(stratum(order, index)) << 64) | u128::from(draw.bits());
+            draw.even = u64::try_from(within / u128::from(STRATA)).ok();
+        }
+        draw
     }
+}
+
+/// Which part of the range is this index's.
+fn stratum(order: &ChaCha8Rng, index: u64) -> u64 {
+    let mut all: Vec<u64> = (0..STRATA).collect();
+    Draw::numbered(order, index / STRATA).shuffle(&mut all);
+    let at = usize::try_from(index % STRATA).ok();
+    at.and_then(|at| all.get(at).copied()).unwrap_or_default()
 }
 
 impl Draw {
     /// Over this stream.
     pub fn new(rng: ChaCha8Rng) -> Self {
-        Self { rng }
+        Self { rng, even: None }
+    }
+
+    /// Over the stream of this number.
+    fn numbered(base: &ChaCha8Rng, number: u64) -> Self {
+        let mut rng = base.clone();
+        rng.set_stream(number);
+        rng.set_word_pos(0);
+        Self::new(rng)
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.rng.next_u64()
+        self.even.take().unwrap_or_else(|| self.rng.next_u64())
+    }
+
+    /// Whether the next number is one that is spread evenly over requests.
+    pub(crate) fn is_even(&self) -> bool {
+        self.even.is_some()
+    }
+
+    /// Makes this number, in [0, 1), the next one: what is left of an even one that made a choice.
+    pub(crate) fn put_back(&mut self, rest: f64) {
+        let parts = bench_schema::whole(rest * 9_007_199_254_740_992.0);
+        self.even = Some(parts.min((1 << 53) - 1) << 11);
     }
 
     /// Uniform in the open interval (0, 1): the middle of one of 2^53 equal parts.

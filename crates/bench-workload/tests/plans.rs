@@ -46,18 +46,32 @@ const GOLDEN: [(&str, &str); 11] = [
     ),
 ];
 
+/// The same of closed loops, whose lengths are drawn evenly.
+const GOLDEN_CLOSED: [(&str, &str); 3] = [
+    ("mixed", "16a2d1dd80bf8488"),
+    (
+        "joint:3*16..64/8+1*normal:200:30/64..96",
+        "2e3fb0d0c9a43b93",
+    ),
+    ("prefix:4:64:8..32:zipf=1", "5002662c820aa698"),
+];
+
 #[test]
 fn plans_are_the_same_on_every_machine() -> Result<(), Problem> {
+    let open = spec("mixed")?.load;
+    let closed = bench_schema::Load::closed(8);
+    let golden = GOLDEN.iter().map(|golden| (&open, golden));
+    let golden = golden.chain(GOLDEN_CLOSED.iter().map(|golden| (&closed, golden)));
     let mut seen = Vec::new();
-    for (dataset, _) in GOLDEN {
-        let planned = all(&plan(spec_for(dataset)?)?)?;
-        seen.push((dataset, hash(&planned).to_string()));
+    for (load, (dataset, _)) in golden.clone() {
+        let planned = all(&plan(PlanSpec {
+            load: load.clone(),
+            ..spec_for(dataset)?
+        })?)?;
+        seen.push((*dataset, hash(&planned).to_string()[..16].to_owned()));
     }
-    let seen: Vec<(&str, &str)> = seen
-        .iter()
-        .map(|(name, hash)| (*name, &hash[..16]))
-        .collect();
-    assert_eq!(seen, GOLDEN);
+    let expected = golden.map(|(_, (dataset, hash))| (*dataset, (*hash).to_owned()));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -89,8 +103,15 @@ fn due_times_of_every_process_are_the_same_on_every_machine() -> Result<(), Prob
 
 #[test]
 fn shards_make_exactly_the_requests_of_the_whole() -> Result<(), Problem> {
-    for dataset in DATASETS {
-        let plan = plan(spec_for(dataset)?)?;
+    let loads = [spec("mixed")?.load, bench_schema::Load::closed(5)];
+    for (dataset, load) in DATASETS
+        .iter()
+        .flat_map(|dataset| loads.each_ref().map(|load| (*dataset, load)))
+    {
+        let plan = plan(PlanSpec {
+            load: load.clone(),
+            ..spec_for(dataset)?
+        })?;
         let whole = all(&plan)?;
         assert_eq!(whole.len(), 60, "{dataset}");
         for count in [1, 2, 3, 7, 64] {
@@ -271,6 +292,90 @@ fn a_closed_loop_has_no_due_times_and_no_end_of_its_own() -> Result<(), Problem>
         Arc::new(Words),
     )?;
     assert_eq!(taken, hash(&all(&bounded)?));
+    Ok(())
+}
+
+/// Levels of a sweep have more requests the higher they are; what a level costs is not to be read off the luck of its lengths.
+#[test]
+fn each_hundred_requests_of_a_closed_loop_have_the_lengths_of_all() -> Result<(), Problem> {
+    for (dataset, prompts, answers, mean) in [
+        ("mixed", "128..896", None, [512.0, 106.75]),
+        (
+            "random",
+            "normal:550:150",
+            Some("lognormal:5:0.5"),
+            [550.0, 168.2],
+        ),
+        (
+            "random",
+            "mix:3*16..64+1*300",
+            Some("zipf:1024:1.1"),
+            [105.0, 101.8],
+        ),
+    ] {
+        for seed in 0..6 {
+            let planned = all(&plan(PlanSpec {
+                load: bench_schema::Load::closed(64),
+                requests: Some(700),
+                input: Some(prompts.parse()?),
+                output: answers.map(str::parse).transpose()?,
+                seed: Seed::new(seed),
+                ..spec(dataset)?
+            })?)?;
+            for hundred in planned.chunks(100) {
+                let of = |length: &dyn Fn(&Planned) -> u64| {
+                    hundred.iter().map(|one| length(one) as f64).sum::<f64>() / 100.0
+                };
+                let seen = [
+                    of(&|one| one.item.size.asked_tokens.unwrap_or_default()),
+                    of(&|one| one.item.request.max_tokens.unwrap_or_default().into()),
+                ];
+                for (seen, mean) in seen.into_iter().zip(mean) {
+                    assert!(
+                        (seen / mean - 1.0).abs() < 0.02,
+                        "{dataset} {seed}: {seen} of {mean}"
+                    );
+                }
+                let long = hundred
+                    .iter()
+                    .filter(|one| one.item.use_case.as_deref() == Some("long-form"));
+                assert!(
+                    dataset != "mixed" || long.count() == 10,
+                    "a tenth of `mixed` is long"
+                );
+            }
+            // the hundreds are not alike in their order
+            let order = |from: usize| {
+                planned
+                    .iter()
+                    .skip(from)
+                    .map(|one| one.item.size.asked_tokens)
+            };
+            assert!(!order(0).take(100).eq(order(100).take(100)));
+        }
+    }
+    Ok(())
+}
+
+/// Any one request has the lengths that were asked for: over many seeds, the first one's are as those of a hundred.
+#[test]
+fn a_request_of_a_closed_loop_has_any_length_wherever_it_stands() -> Result<(), Problem> {
+    for at in [0, 37, 99] {
+        let mut longer = 0;
+        for seed in 0..400 {
+            let planned = all(&plan(PlanSpec {
+                load: bench_schema::Load::closed(1),
+                requests: Some(at + 1),
+                input: Some("1..1000".parse()?),
+                seed: Seed::new(seed),
+                ..spec("random")?
+            })?)?;
+            let last = planned.last().ok_or("requests")?;
+            longer += u32::from(last.item.size.asked_tokens > Some(700));
+        }
+        // 120 expected, sd 9.2
+        assert!((90..150).contains(&longer), "{longer} of 400 at {at}");
+    }
     Ok(())
 }
 

@@ -16,13 +16,13 @@ fn ids(args: &str) -> Vec<String> {
 #[test]
 fn a_closed_loop_has_a_cell_for_each_concurrency_with_enough_requests_for_it() {
     let two = ids("--concurrency 1,64");
-    assert_eq!(two, ["c1 Some(100)", "c64 Some(2048)"]);
+    assert_eq!(two, ["c1 Some(100)", "c64 Some(2100)"]);
 }
 
 #[test]
 fn a_ramp_of_concurrency_is_a_cell_with_requests_for_its_peak() {
     let three = ids("--concurrency 2,ramp:1:8,steps:4:16:4");
-    let expected = ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"];
+    let expected = ["c2 Some(100)", "c1-to-8 Some(300)", "c4-16-4 Some(600)"];
     assert_eq!(three, expected);
 }
 
