@@ -1,8 +1,8 @@
 //! Machines: a server that is kept from its CPU, a client that is in the way, an endpoint that is slower than the others.
 
 use bench_schema::{
-    Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, TrustReason,
-    TrustVerdict, Unit,
+    Cause, CellRecord, Distribution, Evidence, Experiment, Finding, Known, Metric, RunRecord,
+    TrustReason, TrustVerdict, Unit,
 };
 
 use super::look::{Look, mean, median};
@@ -88,29 +88,31 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
 }
 
 /// What all gaps between tokens take beyond those that did not wait, as a share: a server that waits for its CPU loses no more. Where its threads
-/// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Where that is an accident of
-/// reading (a token that came late and the next one early), whole answers tell of a server that hardly computes, for it catches up; of others
-/// it is unknown.
+/// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Where the quickest is an accident of
+/// reading (a token that came late and the next one early), the median still did not wait, unless most tokens came so; or whole answers tell of a server
+/// that hardly computes, for it catches up; of others it is unknown.
 fn beyond_the_usual(cell: &CellRecord, waiting: f64, cores: Option<f64>) -> Option<f64> {
     let gaps = cell.headline(Metric::Icl)?;
     let median = gaps.quantile(0.5)?;
     let beyond = |usual: f64, mean: f64| (mean > 0.0).then(|| (1.0 - usual / mean).max(0.0));
+    let few_wait = waiting < 0.5;
     if gaps.min >= median / 3.0 {
-        // Waits for a CPU come in turns of the scheduler, so gaps differ. Where they hardly do, the quickest is one whose token before came late.
-        let late = gaps
-            .quantile(0.99)
-            .filter(|late| *late <= EVEN_P99 * median);
-        let even = late.is_some() && gaps.mean <= EVEN_MEAN * median;
-        let usual = if waiting < 0.5 || even {
-            median
-        } else {
-            gaps.min
-        };
-        return beyond(usual, gaps.mean);
+        let usual = if few_wait { Some(median) } else { even(gaps) };
+        return beyond(usual.unwrap_or(gaps.min), gaps.mean);
+    }
+    if few_wait && median <= EVEN_MEAN * gaps.mean {
+        return beyond(median, gaps.mean);
     }
     let answers = cell.headline(Metric::Tpot)?;
     cores.filter(|cores| *cores < COMPUTES)?;
-    beyond(answers.min, answers.mean)
+    beyond(even(answers).unwrap_or(answers.min), answers.mean)
+}
+
+/// The median of times that hardly differ. Waits for a CPU come in turns of the scheduler, so that times differ; where they do not, the quickest is one
+/// whose token before came late.
+fn even(times: &Distribution) -> Option<f64> {
+    let (median, late) = (times.quantile(0.5)?, times.quantile(0.99)?);
+    (late <= EVEN_P99 * median && times.mean <= EVEN_MEAN * median).then_some(median)
 }
 
 /// Whether the server shares the host whose CPUs were read.
