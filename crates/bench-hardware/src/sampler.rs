@@ -455,7 +455,8 @@ fn report_cost(now: &Clock, queue: &SyncSender<Parcel>, costs: &mut [SourceCost]
     }
 }
 
-/// Absolute due times from one start: a slow tick is followed by the next that is still ahead, and those between are counted.
+/// Absolute due times from one start, one in each period and each at another part of it, so that what happens at even intervals is met. A slow tick is
+/// followed by the next that is still ahead, and those between are counted.
 struct Ticks {
     start: Stamp,
     every: Nanos,
@@ -473,11 +474,19 @@ impl Ticks {
 
     /// How long to wait for the next tick, and how many were missed by now.
     fn next(&mut self, now: Stamp) -> (Nanos, u64) {
-        let due_by_now = (now - self.start).get() / self.every.get();
-        let missed = (due_by_now - self.taken).max(0);
+        let by_now = (now - self.start).get() / self.every.get();
+        let ahead = by_now + i64::from(self.due(by_now) <= now);
+        let missed = (ahead - self.taken - 1).max(0);
         self.taken += missed + 1;
-        let due = self.start + Nanos::new(self.every.get().saturating_mul(self.taken));
-        ((due - now).or_zero(), u64::try_from(missed).unwrap_or(0))
+        let wait = (self.due(self.taken) - now).or_zero();
+        (wait, u64::try_from(missed).unwrap_or(0))
+    }
+
+    /// Within its period at a multiple of the golden section, which comes near every part of it soon.
+    fn due(&self, tick: i64) -> Stamp {
+        let part = (tick as f64 * 0.381_966_011_250_105).fract();
+        let whole = Nanos::new(self.every.get().saturating_mul(tick));
+        self.start + whole + Nanos::from_f64(self.every.as_f64() * part)
     }
 }
 

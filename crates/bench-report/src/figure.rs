@@ -472,7 +472,7 @@ impl Plot {
     ) -> Self {
         let label = text::shortened(words, LONGEST_AT_LINE);
         let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
-            "label": {"formatter": label, "position": position, "color": color, "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
+            "label": {"formatter": label, "position": position, "color": color, "textBorderColor": "@card", "textBorderWidth": 3, "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
         let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
         self.saw(std::iter::once(value));
         self.add(Line::new(), "", patch)

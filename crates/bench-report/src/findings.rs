@@ -271,6 +271,9 @@ fn computed(finding: &Finding) -> Option<String> {
             let along = |(figure, title): (Known, &str)| {
                 let all = n.all(figure);
                 let (first, last) = (all.first()?, all.last().filter(|_| all.len() > 1)?);
+                if crate::charts::load::is_alike(last.value / first.value) {
+                    return Some(format!("{title} p50 stays at {}", amount(first)));
+                }
                 let times = number::short(last.value / first.value);
                 Some(format!(
                     "{title} p50 goes from {} to {} ({times}×)",

@@ -286,23 +286,25 @@ impl Table {
     }
 
     /// Of groups of many cells only those of the cell with most groups, the last of several, which is under most load.
-    pub(crate) fn of_most_load(&mut self) {
+    pub(crate) fn of_most_load(&mut self) -> usize {
         let [cell, group, ..] = self.columns.as_slice() else {
-            return;
+            return 0;
         };
         let counted = self.columns.iter().any(|column| column.title == "n");
         if cell.title != "cell" || group.align != Align::Left || !counted {
-            return;
+            return 0;
         }
         let text = |row: &Vec<Cell>| match row.first().map(|cell| &cell.value) {
             Some(Value::Text(text)) => text.clone(),
             _ => String::new(),
         };
         let of_row: Vec<String> = self.rows.iter().map(text).collect();
-        let most = of_row
-            .iter()
-            .max_by_key(|cell| of_row.iter().filter(|c| c == cell).count());
-        self.rows.retain(|row| Some(&text(row)) == most);
+        let groups = |cell: &String| of_row.iter().filter(|c| *c == cell).count();
+        let most = of_row.iter().max_by_key(|cell| groups(cell));
+        // A cell with fewer groups is no other level of the same.
+        let is_kept = |cell: &String| Some(cell) == most || most.map(groups) > Some(groups(cell));
+        self.rows.retain(|row| is_kept(&text(row)));
+        of_row.len() - self.rows.len()
     }
 
     /// At most so many rows, evenly spread with the first and the last; says how many that leaves out.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bench_insight::Signal;
-use bench_schema::{Answer, Code, Fact, Finding, RunRecord, SloVerdict, TrustVerdict};
+use bench_schema::{
+    Answer, Code, Fact, Finding, RunRecord, SloVerdict, TargetOutcome, TrustVerdict,
+};
 
 use crate::table::{Table, fit, hanging, text_width};
 use crate::{findings as words, number, tables, text};
@@ -84,8 +86,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     let [most_tables, reasons, rows, most] = room;
     let mut blocks = vec![head(run) + &capacity(run), trust(run, reasons)];
     for mut table in tables::results(run).into_iter().take(most_tables) {
-        table.of_most_load();
-        let left_out = table.thin_out(rows);
+        let left_out = table.of_most_load() + table.thin_out(rows);
         let mut shown = table.to_terminal(tables::page(run));
         if left_out > 0 {
             shown.push_str(&paragraph("", &tables::rows_more(left_out, "report.md")));
@@ -318,32 +319,40 @@ fn objectives(run: &RunRecord) -> Option<String> {
     Some(tables::verdict_counts(&verdicts)? + &failed)
 }
 
-/// `1 of 2 met; NOT met: failed==0 (3 in c8)`.
+/// `1 of 3 met; NOT met: failed==0 (3 in c8); cannot tell: e2e.p99<=1s (300 values are needed)`.
 fn targets(run: &RunRecord) -> Option<String> {
-    let (met, missed): (Vec<_>, Vec<_>) = run.targets.iter().partition(|target| target.met);
-    let more = match missed.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let missed = missed.iter().take(SHOWN).map(|target| {
-        let why = match (target.verdict, &target.note) {
-            (Some(SloVerdict::CannotTell), Some(note)) => {
-                format!("cannot tell: {}", text::shortened(note, text::SENTENCE))
+    let (met, rest): (Vec<_>, Vec<_>) = run.targets.iter().partition(|target| target.met);
+    let (open, missed): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|target| target.verdict == Some(SloVerdict::CannotTell));
+    let named = |lead: &str, all: &[&TargetOutcome], why: &dyn Fn(&TargetOutcome) -> String| {
+        let said = all.iter().take(SHOWN).map(|target| {
+            let words = text::shortened(&target.target, 50);
+            match why(target).as_str() {
+                "" => words,
+                why => format!("{words} ({why})"),
             }
-            (Some(SloVerdict::CannotTell), None) => "cannot tell".to_owned(),
-            _ => {
-                let cell = place(run, target.cell.as_slice());
-                tables::measured_words(&target.target, target.measured) + &cell
-            }
+        });
+        let said: Vec<String> = said.collect();
+        let more = match all.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        format!("{} ({why})", text::shortened(&target.target, 50))
-    });
-    let missed = match missed.collect::<Vec<_>>().as_slice() {
-        [] => String::new(),
-        missed => format!("; NOT met: {}{more}", missed.join(", ")),
+        match said.as_slice() {
+            [] => String::new(),
+            said => format!("; {lead}: {}{more}", said.join(", ")),
+        }
     };
+    let missed = named("NOT met", &missed, &|target| {
+        let cell = place(run, target.cell.as_slice());
+        tables::measured_words(&target.target, target.measured) + &cell
+    });
+    let open = named("cannot tell", &open, &|target| {
+        let note = target.note.as_deref().unwrap_or_default();
+        text::shortened(note, text::SENTENCE)
+    });
     let all = run.targets.len();
-    (all > 0).then(|| format!("{} of {all} met{missed}", met.len()))
+    (all > 0).then(|| format!("{} of {all} met{missed}{open}", met.len()))
 }
 
 /// What the message of the most failures of all cells is, and the message.

@@ -80,6 +80,8 @@ fn along(
     Some(if below(first, best.1) && below(last, best.1) {
         let (level, peak) = (level_words(name, best.0), short(best.1.0));
         format!("{what} is highest at {level}: {x} → {peak} → {y} {unit} from {span}")
+    } else if is_alike(last.0 / first.0) {
+        format!("{what} stays about the same from {span}: {x} and {y} {unit}")
     } else if below(first, last) {
         let gain = times(last.0 / first.0);
         format!("{what} rises {gain} from {span}: {x} → {y} {unit}")
@@ -208,11 +210,17 @@ fn sweep_of(run: &RunRecord, metric: Metric) -> Option<Figure> {
     Some(figure.note(note).table(tables::sweep(run)))
 }
 
+/// A ratio that would be shown as 1.00×.
+pub(crate) fn is_alike(ratio: f64) -> bool {
+    (ratio - 1.0).abs() < 0.01
+}
+
 /// How a median goes from the first level to the last; a change within the intervals is none.
 fn change(before: Bounded, after: Bounded) -> String {
     let ratio = after.0 / before.0;
     let apart = apart(before, after);
     match ratio {
+        ratio if is_alike(ratio) => "stays about the same".to_owned(),
         ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
         ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
         ratio if (ratio - 1.0).abs() <= 0.05 => "stays about the same".to_owned(),

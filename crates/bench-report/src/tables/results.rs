@@ -71,7 +71,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
         });
     for (name, signal, scale, unit) in PEAKS {
         sheet = sheet.column(Column::of("peak", name, unit), move |cell| {
-            Cell::number(signal.of(cell).map(|level| level.peak * scale))
+            Cell::number(peak_in(cell, signal).map(|peak| peak * scale))
         });
     }
     let title = load_words(open, closed, run.cells.len());
@@ -105,8 +105,24 @@ const PEAKS: [(&str, Signal, f64, &str); 5] = [
 /// The highest level of a signal over the run.
 pub(crate) fn peak(run: &RunRecord, signal: Signal) -> Option<f64> {
     let cells = run.cells.iter();
-    let peaks = cells.filter_map(|cell| Some(signal.of(cell)?.peak));
+    let peaks = cells.filter_map(|cell| peak_in(cell, signal));
     peaks.reduce(f64::max)
+}
+
+/// The same in a cell. Readings that never met half of the requests that the client had in flight came between them.
+fn peak_in(cell: &CellRecord, signal: Signal) -> Option<f64> {
+    let level = |signal: Signal| Some(signal.of(cell)?.peak);
+    let in_flight = cell
+        .windows
+        .whole
+        .as_ref()
+        .map(|whole| whole.peak_in_flight);
+    let is_missed = |signal| {
+        let met = level(Signal::Running)? + level(Signal::Waiting)?;
+        let of_requests = matches!(signal, Signal::Running | Signal::Waiting);
+        Some(of_requests && met < 0.5 * in_flight? as f64)
+    };
+    level(signal).filter(|_| is_missed(signal) != Some(true))
 }
 
 type Pick = fn(&Distribution) -> Option<f64>;
@@ -308,7 +324,7 @@ pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
     });
     let open = run.cells.iter().filter(|cell| cell.load.is_open());
     sheet.rows(
-        "Service time (from send) and response time (from due, without coordinated omission)",
+        "Service time (from send) and response time (from due)",
         open,
     )
 }

@@ -295,7 +295,10 @@ fn a_target_that_nobody_can_tell_says_what_would_decide() {
     let shown = terminal::render(&run, None);
     let words: Vec<&str> = shown.split_whitespace().collect();
     assert!(
-        words.join(" ").contains(&format!("(cannot tell: {note})")),
+        words.join(" ").contains(&format!(
+            "; cannot tell: {} ({note})",
+            run.targets[0].target
+        )),
         "{shown}"
     );
 }
@@ -309,7 +312,10 @@ fn a_prompt_length_of_its_own_hides_no_categories_and_has_no_factor_of_theirs() 
         .retain(|group| group.by == "category" && group.name == "very long");
     run.cells.push(long);
     let shown = terminal::render(&run, None);
-    assert!(shown.contains("tiny"), "{shown}");
+    assert!(
+        shown.contains("tiny") && shown.contains("1024 tokens in"),
+        "{shown}"
+    );
     let shown = markdown::render(&run, &[]);
     let factor = |cell: &str| {
         let mut lines = shown.lines();
@@ -323,6 +329,31 @@ fn a_prompt_length_of_its_own_hides_no_categories_and_has_no_factor_of_theirs() 
     };
     assert!(factor("mixed lengths").starts_with("15.7"), "{shown}");
     assert_eq!(factor("1024 tokens in"), "–", "{shown}");
+}
+
+/// Bursts that lay between all readings of the server's page.
+#[test]
+fn readings_that_met_hardly_any_of_the_requests_in_flight_have_no_peak() {
+    let mut run = runs::sweep();
+    assert!(terminal::render(&run, None).contains("32 requests running"));
+    for cell in &mut run.cells {
+        let hardware = cell.hardware.as_mut().unwrap();
+        for name in ["running_mean", "running_peak"] {
+            if let Some(running) = hardware.derived.get_mut(name) {
+                running.value = 0.0;
+            }
+        }
+        for of in &mut hardware.resources {
+            if of.series.name.contains("running") {
+                (of.mean, of.peak) = (0.0, 0.0);
+            }
+        }
+    }
+    let shown = terminal::render(&run, None);
+    assert!(
+        shown.contains("Peaks") && !shown.contains("running,"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -342,4 +373,12 @@ fn of_more_targets_than_a_line_holds_the_rest_is_counted() {
     let words = words.join(" ");
     assert!(words.contains("0 of 5 met; NOT met:"), "{shown}");
     assert!(words.contains(" and 2 more"), "{shown}");
+    // nobody missed what cannot be told
+    for target in &mut run.targets {
+        (target.verdict, target.note) = (Some(SloVerdict::CannotTell), None);
+    }
+    let shown = terminal::render(&run, None);
+    assert!(!shown.contains("NOT met"), "{shown}");
+    let words = "0 of 5 met; cannot tell: c0:ttft.p95<=1ms, c1:ttft.p95<=1ms";
+    assert!(shown.contains(words), "{shown}");
 }

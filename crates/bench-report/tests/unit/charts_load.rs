@@ -25,6 +25,12 @@ fn a_title_tells_no_more_than_the_intervals_do() {
         title(&[known(200.0), known(198.0)]),
         "Output does not differ measurably from concurrency 1 to 2: 200 and 198 tokens/s"
     );
+    let exact = |value: f64| (value, Some((value - 0.01, value + 0.01)));
+    assert_eq!(
+        title(&[exact(20.0), exact(20.1)]),
+        "Output stays about the same from concurrency 1 to 2: 20 and 20.1 tokens/s"
+    );
+    assert_eq!(change(exact(20.0), exact(20.1)), "stays about the same");
     // The last cell was cut short: one answer has no rate to compare with.
     assert_eq!(
         title(&[known(96.0), known(150.0), (16.7, None)]),

@@ -58,6 +58,22 @@ fn every_name_has_its_words_and_no_words_lack_a_name() {
 }
 
 #[test]
+fn what_hardly_changes_under_load_stays() {
+    let along = |ttft: [f64; 2]| {
+        let mut found = Finding::new(Fact::LoadEffects, 0.0);
+        let evidence = ttft.map(|ns| Evidence::new(Known::Ttft.into(), ns, Unit::Ns));
+        found.evidence.extend(evidence);
+        headline(&found)
+    };
+    let said = "as load rises, TTFT p50 goes from 10.0 ms to 25.0 ms (2.50×)";
+    assert_eq!(along([10e6, 25e6]), said);
+    assert_eq!(
+        along([10e6, 10.02e6]),
+        "as load rises, TTFT p50 stays at 10.0 ms"
+    );
+}
+
+#[test]
 fn of_alternatives_the_first_with_all_its_numbers_stands() {
     let mut found = Finding::new(Cause::Queueing, 0.5);
     let numbers = [(Known::Waiting, 3.0), (Known::Running, 8.0)];
