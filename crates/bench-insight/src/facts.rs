@@ -68,7 +68,7 @@ pub struct CellFacts {
     pub answers_by_text: u64,
     /// Completed requests of which the server told the output tokens, and that asked for a number.
     pub answers_counted: u64,
-    /// Those of them that got fewer tokens than asked.
+    /// Those of them that got fewer tokens than asked, by the server's count or, where it is far below the content events, by these.
     pub answers_short: u64,
     /// Those of them that got more tokens than asked, by the count that is believed.
     pub answers_long: u64,
@@ -76,6 +76,10 @@ pub struct CellFacts {
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
+    /// Those of the same answers whose count is far below their content events.
+    pub answers_missed: u64,
+    /// Content events of these beyond their count.
+    pub tokens_missed: u64,
     /// Requests that were stopped on purpose (`--cancel-after`) before any content came.
     pub cancelled_unanswered: u64,
     /// Mean time from having a connection to the request's last byte leaving, over completed requests.
@@ -231,17 +235,22 @@ impl FactKeeper {
         self.facts.answers_by_text += u64::from(by_text);
         // a count of the text is no sign that an answer is short or long: it may cut the same text into other tokens
         let got = told.or(record.output_tokens).filter(|_| !by_text);
+        let streamed = told.filter(|_| record.wire.streamed && record.event_tokens().is_none());
+        let streamed =
+            streamed.map(|told| told.saturating_sub(record.hidden_tokens().unwrap_or(0)));
+        let missed = streamed.map_or(0, |told| missed(told, events.len() as u64));
         if let (Some(got), Some(want)) = (got, record.asked_output_tokens) {
             self.facts.answers_counted += 1;
-            self.facts.answers_short += u64::from(got < want);
+            self.facts.answers_short += u64::from(got.saturating_add(missed) < want);
             self.facts.answers_long += u64::from(got > want);
         }
         let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
         self.facts.answers_untold += u64::from(untold);
-        if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
-            let streamed = told.saturating_sub(record.hidden_tokens().unwrap_or(0));
+        if let Some(streamed) = streamed {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(streamed);
             self.facts.events += events.len() as u64;
+            self.facts.answers_missed += u64::from(missed > 0);
+            self.facts.tokens_missed += missed;
         }
     }
 
@@ -263,6 +272,13 @@ impl FactKeeper {
             ..self.facts
         }
     }
+}
+
+/// Content events beyond the tokens that the server told of an answer, where they are many: a token may come in pieces, but hardly every second one.
+fn missed(told: u64, events: u64) -> u64 {
+    const TOO_FEW: f64 = 0.7;
+    let few = (told as f64) < TOO_FEW * events as f64;
+    if few { events - told } else { 0 }
 }
 
 impl CellSamples {

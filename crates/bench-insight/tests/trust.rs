@@ -13,6 +13,7 @@ use bench_schema::{
     CellRecord, Channel, ClockKind, ClockRecord, Distribution, Event, EventLog, Exchange,
     FailureKind, Interval, LagRecord, Load, Metric, Nanos, Outcome, Quantile, Quantity,
     RequestRecord, Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
+    Usage,
 };
 
 fn clock(arrival: ClockKind) -> ClockRecord {
@@ -858,6 +859,16 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         "tokens_per_event",
         TrustVerdict::Doubtful,
     );
+    let some = |tokens_missed| CellFacts {
+        answers_counted: 100,
+        answers_missed: 23,
+        tokens_missed,
+        ..told(800)
+    };
+    assert!(judge(some(32), true).reasons.is_empty());
+    let missed = judge(some(230), true);
+    speaks(&missed, "tokens_per_event", TrustVerdict::Untrusted);
+    insta::assert_snapshot!(missed.reasons[0].sentence(), @"the server reported 230 tokens fewer than the content events of 23 responses (29 % of all content events, limit 10 %); if each chunk is a token, tokens/s and time per token are wrong by this; check with the model's own `--tokenizer`");
     let away = CellFacts {
         outage: Some(Outage {
             from: Nanos::from_secs(21),
@@ -952,6 +963,16 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); none succeeded from 21.0 s after the start of the cell until it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");
 }
 
+fn event(at: Stamp) -> Event {
+    Event {
+        at,
+        lag: Some(Nanos::ZERO),
+        bound: Nanos::ZERO,
+        tokens: None,
+        channel: Channel::Answer,
+    }
+}
+
 /// An answer of ten tokens, 50 ms apart, sent at `sent` ms; failed where it has none.
 fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> RequestRecord {
     let at = |ms: i64| {
@@ -969,13 +990,7 @@ fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> 
     });
     for token in (1..=10).filter(|_| answered) {
         wire.sent = Some(Stamp::new(sent * 1_000_000));
-        wire.events.push(Event {
-            at: at(sent + 50 * token),
-            lag: Some(Nanos::ZERO),
-            bound: Nanos::ZERO,
-            tokens: None,
-            channel: Channel::Answer,
-        });
+        wire.events.push(event(at(sent + 50 * token)));
     }
     RequestRecord {
         due: Stamp::new(sent * 1_000_000),
@@ -1024,6 +1039,59 @@ fn answers_without_content_and_without_a_count_are_counted() {
     assert!(facts.later_turns);
     assert_eq!(facts.cancelled_unanswered, 1);
     assert_eq!(facts.to_send, Nanos::from_millis(3));
+}
+
+#[test]
+fn an_answer_whose_count_is_far_below_its_content_events_is_told_apart_from_a_short_one() {
+    let of = |change: &dyn Fn(u64, &mut RequestRecord)| {
+        let all = (0..100).map(|i| {
+            let mut record = request(i, 1_000 * i64::try_from(i).unwrap(), true, 0..0);
+            record.wire.streamed = true;
+            change(i, &mut record);
+            record.wire.usage = Some(Usage {
+                completion_tokens: record.output_tokens,
+                ..Usage::default()
+            });
+            record
+        });
+        CellFacts::of(&all.collect::<Vec<_>>())
+    };
+    let mut six = EventLog::default();
+    for token in 1..=6 {
+        six.push(event(Stamp::new(50_000_000 * token)));
+    }
+    let told = |facts: &CellFacts| {
+        let missed = (facts.answers_missed, facts.tokens_missed);
+        (missed, facts.answers_short, facts.tokens_told, facts.events)
+    };
+    assert_eq!(told(&of(&|_, _| ())), ((0, 0), 0, 1_000, 1_000));
+    // all ten events came, and the server says five tokens
+    let fewer = of(&|i, record| {
+        if i < 23 {
+            record.output_tokens = Some(5);
+        }
+    });
+    assert_eq!(told(&fewer), ((23, 115), 0, 885, 1_000));
+    // six of ten events came, and the server says two tokens: both
+    let both = of(&|i, record| {
+        if i == 0 {
+            record.wire.events = six.clone();
+            record.output_tokens = Some(2);
+        }
+    });
+    assert_eq!(told(&both), ((1, 4), 1, 992, 996));
+    // a short answer with a true count, and one whose tokens came in pieces
+    let short = of(&|i, record| {
+        if i == 0 {
+            record.wire.events = six.clone();
+            record.output_tokens = Some(6);
+        }
+        if i == 1 {
+            record.output_tokens = Some(8);
+        }
+    });
+    assert_eq!(told(&short).0, (0, 0));
+    assert_eq!(short.answers_short, 2);
 }
 
 #[test]
@@ -1123,9 +1191,9 @@ fn a_server_that_reads_a_prompt_does_not_stand_still() {
             let mut waits = request(2 * k.unsigned_abs(), t, true, t + 101..t + 1_200);
             let mut reads = request(2 * k.unsigned_abs() + 1, t + 110, true, 0..t + 1_190);
             for (record, tokens) in [(&mut waits, 60), (&mut reads, prompt)] {
-                record.wire.usage = Some(bench_schema::Usage {
+                record.wire.usage = Some(Usage {
                     prompt_tokens: Some(tokens),
-                    ..bench_schema::Usage::default()
+                    ..Usage::default()
                 });
             }
             [waits, reads]

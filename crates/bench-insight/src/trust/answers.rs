@@ -313,9 +313,6 @@ pub(super) fn tokens_told(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn short_answers(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
-    if tells_too_few(scene) {
-        return None;
-    }
     let how = "shorter than requested although `ignore_eos` was set";
     share_of_answers(seen, seen.answers_short, how)
 }
@@ -329,48 +326,50 @@ fn share_of_answers(seen: &crate::CellFacts, n: u64, how: &str) -> Option<Seen> 
     }))
 }
 
-/// Tokens that the server told for each content event that came, where it told them for the answer as a whole.
+/// Tokens that the server told for each content event that came, where it told them for the answer as a whole, and did not leave most of them out.
 fn per_event(seen: &crate::CellFacts) -> Option<f64> {
-    (seen.events > 0).then(|| seen.tokens_told as f64 / seen.events as f64)
+    let told = seen.tokens_told.saturating_add(seen.tokens_missed);
+    (seen.events > 0).then(|| told as f64 / seen.events as f64)
 }
 
 /// The server's own counter of output tokens is read beside the window, and counts what is cut off at its ends.
 const CONFIRMED: f64 = 0.05;
-
-/// A token may come in pieces, but hardly every second one.
-const TOO_FEW: f64 = 0.7;
-
-/// Whether what it says it sent is less than what came: then its count is what is wrong.
-fn tells_too_few(scene: &Scene<'_>) -> bool {
-    let ratio = scene.requests().and_then(per_event);
-    ratio.is_some_and(|ratio| ratio < TOO_FEW) && !tells_too_many(scene)
-}
 
 /// Whether more is told than was asked for, which has a rule of its own.
 fn tells_too_many(scene: &Scene<'_>) -> bool {
     tokens_told(scene).is_some_and(|long| long.value > LONG)
 }
 
+/// Shares of all content events that the server's count may leave out.
+const MISSED: (f64, f64) = (0.05, 0.10);
+
+/// Content events of answers whose count leaves most of theirs out: then the count is what is wrong.
+fn tokens_missed(seen: &crate::CellFacts) -> Option<Seen> {
+    let share = seen.tokens_missed as f64 / seen.events as f64;
+    let what = format!(
+        "the server reported {} tokens fewer than the content events of {} ({} of all content events)",
+        text::grouped(seen.tokens_missed as f64),
+        bench_schema::counted(text::grouped(seen.answers_missed as f64), "response"),
+        text::percent(share),
+    );
+    (share > MISSED.0).then(|| Seen {
+        limits: Some(Limits::Share(MISSED.0, MISSED.1)),
+        next: Some("if each chunk is a token, tokens/s and time per token are wrong by this; check with the model's own `--tokenizer`".to_owned()),
+        ..Seen::new(share, what)
+    })
+}
+
 /// The server's count against the events.
 pub(super) fn tokens_per_event(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
+    if let Some(missed) = tokens_missed(seen) {
+        return Some(missed);
+    }
     let ratio = per_event(seen).filter(|_| !tells_too_many(scene))?;
     // More tokens than chunks, and the server's own counter tells as many: then they come several at a time.
     let counted = crate::signals::derived(scene.cell, "server_output_tokens_over_client");
     if ratio > 1.0 && counted.is_some_and(|over| (over - 1.0).abs() <= CONFIRMED) {
         return None;
-    }
-    if ratio < TOO_FEW {
-        let what = format!(
-            "the server reported only {} tokens for {} content events",
-            text::grouped(seen.tokens_told as f64),
-            text::grouped(seen.events as f64),
-        );
-        return Some(Seen {
-            limits: Some(Limits::Share(0.05, 0.10)),
-            next: Some("if each chunk is a token, tokens/s and time per token are wrong by this factor; check with the model's own `--tokenizer`".to_owned()),
-            ..Seen::new(1.0 - ratio, what)
-        });
     }
     let what = format!(
         "the server reported {} tokens for {} content events, {} times as many",
