@@ -127,6 +127,21 @@ fn token_ids_go_to_completions_and_to_no_chat() -> Result {
 }
 
 #[test]
+fn a_dry_run_says_what_only_the_server_can_tell() -> Result {
+    let shown = |args: &[&str]| -> Result<String> {
+        let output = bench(&[&["--dry-run"], args].concat())?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let open = shown(&["--url", "http://127.0.0.1:1"])?;
+    assert!(
+        open.contains("the server was not asked (--dry-run): prompts are sized by its /tokenize"),
+        "{open}"
+    );
+    assert!(shown(&[])?.ends_with("nothing was sent (--dry-run)\n"));
+    Ok(())
+}
+
+#[test]
 fn a_replay_ends_with_its_trace() -> Result {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("trace.csv");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bench_schema::{Load, Nanos, counted};
-use bench_workload::{LengthSummary, PlanSummary};
+use bench_workload::{LengthSummary, PlanSummary, TokenCounter, Words};
 
 use super::Run;
 use crate::{Cell, RunError};
@@ -55,8 +55,22 @@ impl Run<'_> {
                 "\nthis is the start of the search; each further stage depends on the previous ones\n",
             );
         }
-        text.push_str("nothing was sent (--dry-run)\n");
+        text.push_str(&self.what_is_open());
         Ok(text)
+    }
+
+    /// What only a server tells can make the run another than the plan.
+    fn what_is_open(&self) -> String {
+        let mut open = Vec::new();
+        if self.token_counter.name() == Words.name() {
+            open.push("prompts are sized by its /tokenize if it has one");
+        }
+        open.push("its context length can change prompts and add cells");
+        if self.urls.is_empty() && self.settings.server.server.is_none() {
+            return "nothing was sent (--dry-run)\n".to_owned();
+        }
+        let open = open.join(", and ");
+        format!("nothing was sent, and the server was not asked (--dry-run): {open}\n")
     }
 
     fn describe(&self, text: &mut String, cell: &Cell) -> Result<(), RunError> {
