@@ -11,6 +11,8 @@
 //! values within, or all beyond, the same likelihood has one open side, which is how the search knows where to go: twice, or half.
 //! `docs/verification.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
 
+use std::iter::repeat_n;
+
 use bench_schema::{SearchEnd, Share};
 
 use crate::estimate::{Estimate, LEVEL};
@@ -554,18 +556,53 @@ fn dependence(points: &[Point]) -> f64 {
     if all > 0.0 { (sum / all).max(1.0) } else { 1.0 }
 }
 
-/// The variance of near stages about the curve over what they should have.
+/// The variance of near stages about the curve over what they should have. Of stages that do not contradict each other, in which less load is never worse, it
+/// is the curve that is too flat: then no more than what a precise answer may have.
 fn scatter_of(points: &[Point], found: &Marginal, odds: f64) -> f64 {
     let near: Vec<&Point> = points.iter().filter(|p| p.near > 0.0).collect();
     if near.len() < FEWEST {
         return 1.0;
     }
-    let squares = near.iter().map(|p| {
+    let of_curve = near.iter().map(|p| {
         let expected = logistic(odds - found.slope * (p.x - found.at).exp_m1());
-        let variance = expected * (1.0 - expected) / p.worth;
-        (p.share - expected).powi(2) / variance
+        p.square(expected)
     });
-    (squares.sum::<f64>() / float(near.len() - 2)).max(1.0)
+    let of_curve = of_curve.sum::<f64>() / float(near.len() - 2);
+    of_curve.min(contradiction(near) + CALM).max(1.0)
+}
+
+/// The same about what falls with the load as they do, whatever its shape: neighbours that rise are taken together until none does. 0 where none does.
+fn contradiction(mut by_load: Vec<&Point>) -> f64 {
+    by_load.sort_by(|a, b| a.x.total_cmp(&b.x));
+    // worth, share, and how many
+    let mut levels: Vec<(f64, f64, usize)> = Vec::new();
+    for point in &by_load {
+        let mut level = (point.worth, point.share, 1);
+        while let Some(before) = levels.pop_if(|before| before.1 <= level.1) {
+            let worth = before.0 + level.0;
+            let share = (before.0 * before.1 + level.0 * level.1) / worth;
+            level = (worth, share, before.2 + level.2);
+        }
+        levels.push(level);
+    }
+    let expected = levels.iter().flat_map(|level| repeat_n(level.1, level.2));
+    let squares = by_load.iter().zip(expected);
+    let squares = squares.map(|(point, share)| point.square(share));
+    squares.sum::<f64>() / float((by_load.len() - levels.len()).max(1))
+}
+
+impl Point {
+    /// How far off its share is, squared, over the variance that it should have.
+    fn square(&self, expected: f64) -> f64 {
+        let off = self.share - expected;
+        let variance = expected * (1.0 - expected) / self.worth;
+        // a stage that is all within, or all beyond, is as expected
+        if off.abs() > 0.0 {
+            off.powi(2) / variance
+        } else {
+            0.0
+        }
+    }
 }
 
 fn logistic(x: f64) -> f64 {

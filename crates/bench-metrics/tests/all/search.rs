@@ -568,6 +568,42 @@ fn a_short_stage_with_bad_luck_does_not_bound_a_search() {
     );
 }
 
+/// A closed loop on a server whose gap grows by a quarter of a millisecond for each stream: all gaps are within at 20, next to none at 21, and a few of
+/// hundreds late for reasons of the machine's. No line in log odds is that steep, but no stage contradicts another.
+#[test]
+fn a_crossing_steeper_than_any_curve_is_no_change_of_speed() {
+    let (_, server, objectives) = scenarios().remove(2);
+    let ask = Search {
+        attain: vec![0.95],
+        first: 1.0,
+        whole: true,
+        ..asked(&server, &objectives)
+    };
+    let low = [1.0, 2.0, 4.0, 8.0, 16.0].map(|load| told_stage(load, 1.0, 30.0, 30));
+    let near = [
+        told_stage(32.0, 0.0, 30.0, 30),
+        told_stage(22.0, 0.0, 44.1, 52),
+        told_stage(17.0, 1.0, 480.0, 480),
+        told_stage(20.0, 0.9974, 880.5, 960),
+        told_stage(23.0, 0.0, 71.0, 71),
+        told_stage(23.0, 0.0175, 1.0, 69),
+        told_stage(22.0, 0.0, 48.5, 63),
+        told_stage(21.0, 0.0526, 106.0, 78),
+        told_stage(19.0, 0.9983, 181.4, 600),
+        told_stage(20.0, 0.9961, 478.8, 600),
+        told_stage(21.0, 0.0374, 45.5, 76),
+    ];
+    let mut stages = [&low[..], &near].concat();
+    let next = ask.next(&stages);
+    assert!(next != Next::Stop(SearchEnd::Unsteady), "{next:?}");
+    let capacity = ask.found(&stages).unwrap().capacity().unwrap().load;
+    let bounds = capacity.bounds().unwrap();
+    assert!(bounds.0 >= 19.5 && bounds.1 < 21.0, "{capacity:?}");
+    // one that was faster for a while is found all the same
+    stages.extend((0..4).map(|_| told_stage(22.0, 0.99, 300.0, 600)));
+    assert_eq!(ask.next(&stages), Next::Stop(SearchEnd::Unsteady));
+}
+
 #[test]
 fn a_search_says_why_it_cannot_tell() {
     let server = Server::Queue { squared_cov: 1.0 };
