@@ -105,6 +105,15 @@ impl Column {
         }
     }
 
+    /// For a terminal: a level of a pivot is a column, and may be a text of a stranger.
+    fn harmless(&self) -> Self {
+        Self {
+            group: crate::text::plain(&self.group),
+            title: crate::text::plain(&self.title),
+            ..*self
+        }
+    }
+
     fn name(&self) -> String {
         format!("{} {}", self.group, self.title)
             .trim_start()

@@ -587,6 +587,7 @@ fn what_a_server_said_moves_no_cursor() {
     let mut design = blank();
     design["server"]["model"] = "a\u{1b}]52;c;eA==\u{7}\r\u{202e}\u{9b}31m".into();
     design["cells"][1]["label"] = "b\u{1b}[2J".into();
+    design["tags"] = serde_json::json!({"k": "c\u{1b}]0;evil\u{7}\u{9b}2J"});
     let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
     let one = ended(&folder.path().join("one"), &design, &records);
     let other = ended(&folder.path().join("other"), &blank(), &records);
@@ -601,6 +602,8 @@ fn what_a_server_said_moves_no_cursor() {
         ],
         vec!["merge", text(&one), text(&other), "--out", text(&out)],
         vec!["capacity", text(&one)],
+        vec!["pivot", text(&one), "--rows", "model", "--columns", "tag.k"],
+        vec!["pivot", text(&one), "--rows", "k", "--columns", "model"],
         vec![
             "baseline",
             "save",

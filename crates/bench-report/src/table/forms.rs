@@ -49,7 +49,8 @@ impl Table {
     }
 
     fn fitted(&self, whole: &str) -> String {
-        let mut columns = self.columns.as_slice();
+        let harmless: Vec<Column> = self.columns.iter().map(Column::harmless).collect();
+        let mut columns = harmless.as_slice();
         let mut longest = vec![text::LONGEST; columns.len()];
         loop {
             let grid = Grid::of(self, columns, &longest);
@@ -60,7 +61,7 @@ impl Table {
             match columns {
                 [fewer @ .., _] if over > 0 && fewer.len() >= 2 => columns = fewer,
                 _ => {
-                    let left_out = self.columns.iter().skip(columns.len());
+                    let left_out = harmless.iter().skip(columns.len());
                     let names: Vec<String> = left_out.map(Column::heading).collect();
                     let more = format!("more columns {whole}: {}", names.join(", "));
                     return grid.write((!names.is_empty()).then_some(&more));
@@ -248,7 +249,7 @@ impl<'a> Grid<'a> {
     }
 
     fn write(&self, more: Option<&String>) -> String {
-        let mut lines = vec![self.table.title.clone()];
+        let mut lines = vec![text::harmless(&self.table.title)];
         if self.columns.iter().any(|column| !column.group.is_empty()) {
             lines.push(self.groups());
         }

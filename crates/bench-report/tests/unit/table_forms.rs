@@ -13,3 +13,13 @@ fn headings_that_columns_share_stand_apart_however_narrow_these_are() {
         "{shown}"
     );
 }
+
+#[test]
+fn headings_of_strangers_move_no_cursor() {
+    let nasty = "a\u{1b}]0;b\u{7}\u{9b}2J\u{202e}\r";
+    let mut table = Table::new(nasty, vec![Column::text("t"), Column::of(nasty, nasty, "")]);
+    table.push((1..=2).map(Cell::count).collect());
+    let moves = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    let shown = table.alone();
+    assert!(!shown.contains(moves), "{shown:?}");
+}
