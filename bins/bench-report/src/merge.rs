@@ -83,7 +83,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     let done = merged.cells_again(Some(extents))?;
     conclude_run(&mut merged.record, done.evidence)?;
     merged.record.journal = vec![requests.part, readings.part];
-    distrust(&mut merged.record, &spans, shards);
+    distrust(&mut merged.record, &spans, shards, clocks);
     distrust_clocks(&mut merged.record, &spans, clocks);
     merged.record.trust.add(told(shards));
     let unread: Vec<String> = requests.unread.into_iter().chain(readings.unread).collect();
@@ -95,7 +95,9 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
 fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord {
     let mut run = first.clone();
     run.journal = Vec::new();
-    run.title = format!("{} in {} shards", first.title, shards.len());
+    let part = RunRecord::title_of_part(&shard_name(first));
+    let title = first.title.replacen(&part, "", 1);
+    run.title = format!("{title} in {} shards", shards.len());
     if let Some(config) = run.config.as_object_mut() {
         for key in KEYS_OF_EACH_SHARD {
             config.remove(*key);
@@ -196,14 +198,21 @@ fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
 }
 
 /// Cells that the shards did not measure at the same time are not one load.
-fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder]) {
-    // a search begins with fewer requests in flight than there are shards: some had none to send
-    let sends = |cell: &str| {
-        let is_idle = |shard: &&RunFolder| {
-            let own = shard.record.cell(cell).map(|cell| &cell.load);
-            matches!(own, Some(Load::Closed { concurrency: 0, .. }))
-        };
-        shards.iter().filter(|shard| !is_idle(shard)).count()
+fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder], clocks: &Clocks) {
+    // from the cell on in which a shard was lost its part is missing, which is a reason of its own
+    let ends = shards.iter().enumerate().map(|(place, shard)| {
+        let is_cut = !shard.record.complete;
+        is_cut.then(|| spans.last_cell(place, &run.cells).unwrap_or(0))
+    });
+    let ends: Vec<Option<usize>> = ends.collect();
+    let is_part = |cell: &str, shard: usize| {
+        let own = shards.get(shard).and_then(|shard| shard.record.cell(cell));
+        // a search begins with fewer requests in flight than there are shards: some had none to send
+        let is_idle =
+            own.is_some_and(|own| matches!(own.load, Load::Closed { concurrency: 0, .. }));
+        let place = run.cells.iter().position(|of| of.id == cell);
+        let end = ends.get(shard).copied().flatten();
+        !is_idle && end.is_none_or(|end| place < Some(end))
     };
     // then its figures are only of the time in which all that was asked for was in flight, which takes all shards
     let is_full = |cell: &str| {
@@ -219,10 +228,11 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder]) 
             is_closed && cell.windows.steady.is_some()
         })
     };
-    let apart = spans.overlaps(sends, is_full).into_iter();
-    // stages of a search are short on purpose: that their last requests end apart is no wonder
+    let apart = spans.overlaps(shards.len(), is_part, is_full).into_iter();
+    // Stages of a search are short on purpose: that their last requests end apart is no wonder. Shards that met were let go at one instant: what is
+    // apart then are their first and last arrivals, by chance.
     let is_search = run.analysis.capacity.is_some();
-    let least = if is_search {
+    let least = if is_search || clocks.met() {
         journals::HALF
     } else {
         journals::FULL
@@ -236,7 +246,11 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: &[RunFolder]) 
         };
         let share = overlap * 100.0;
         let message = format!("the shards measured at the same time for only {share:.0} % of the time");
-        let next = "use --meet, or start the shards together with --start-at and check the clocks of their hosts";
+        let next = if clocks.met() {
+            "see each shard's own result for what held it up"
+        } else {
+            "use --meet, or start the shards together with --start-at and check the clocks of their hosts"
+        };
         TrustReason {
             next: Some(next.to_owned()),
             cell: Some(cell),

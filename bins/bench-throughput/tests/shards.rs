@@ -358,6 +358,8 @@ fn the_others_go_on_without_a_shard_that_was_killed() -> Result {
         let command = said.contains("2 of 3 shards finished") && said.contains("shard-2 --out");
         assert_eq!(command, index == 0, "{said}");
         let found = stored(&run(index))?;
+        let part = format!("throughput (shard {index}/3: a part of the load) of ");
+        assert!(found.title.starts_with(&part), "{}", found.title);
         let lost = found
             .trust
             .reasons

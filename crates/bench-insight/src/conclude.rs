@@ -216,7 +216,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     }
     run.analysis = crate::analyse_run(run, &samples);
     run.analysis.capacity = asked.search.map(|search| {
-        if is_part(run) {
+        if run.part().is_some() {
             search.of_part()
         } else {
             search.found(&asked.all_slos(), &run.cells)
@@ -265,13 +265,6 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
     }
     Ok(())
-}
-
-/// Whether this is one shard's part of a load; a merged run no longer says which.
-fn is_part(run: &RunRecord) -> bool {
-    let shard = run.config.get("shard").and_then(serde_json::Value::as_str);
-    let count = shard.and_then(|shard| shard.split_once('/')?.1.trim().parse::<u32>().ok());
-    count.is_some_and(|count| count > 1)
 }
 
 /// Whether prompts share their beginnings, or repeat, on purpose.

@@ -148,35 +148,51 @@ fn name_of(values: &BTreeMap<String, String>) -> String {
 }
 
 impl ServerMatrix {
-    /// One sentence: which is best, and of how many others that is certain.
+    /// One sentence: which is best, of how many others that is certain, and which do not count.
     pub fn summary(&self) -> String {
         let Some(best) = self.best.and_then(|best| self.settings.get(best)) else {
             return "no setting has a trustworthy result".to_owned();
         };
-        let others = self
+        let is_held = |row: &&SettingRow, verdict| {
+            (row.against_best).is_some_and(|held| held.verdict == verdict)
+        };
+        let held = self
             .settings
             .iter()
             .filter(|row| row.against_best.is_some());
-        let worse = |row: &&SettingRow| {
-            (row.against_best).is_some_and(|held| held.verdict == ComparisonVerdict::Worse)
+        let (others, doubted): (Vec<_>, Vec<_>) =
+            held.partition(|row| row.trust != TrustVerdict::Untrusted);
+        let (worse, alike): (Vec<_>, Vec<_>) =
+            (others.iter().copied()).partition(|row| is_held(row, ComparisonVerdict::Worse));
+        let names = |rows: &[&SettingRow]| {
+            let names: Vec<String> = rows.iter().map(|row| row.name()).collect();
+            crate::text::list(&names)
         };
-        let (n, certain) = (others.clone().count(), others.clone().filter(worse).count());
-        let alike: Vec<String> = others
-            .filter(|row| !worse(row))
-            .map(SettingRow::name)
-            .collect();
-        let certainly = match (n, certain) {
-            (0, _) => "no other setting was measured".to_owned(),
+        let certainly = match (others.len(), worse.len()) {
+            (0, _) => "no other setting can be compared with it".to_owned(),
             (1, 1) => "better than the other".to_owned(),
-            (1, 0) => "not significantly better than the other".to_owned(),
+            (1, 0) => format!("not significantly better than {}", names(&alike)),
             (n, 0) => format!("not significantly better than any of the {n} others"),
             (n, certain) if n == certain => format!("better than each of the {n} others"),
             (n, certain) => format!(
                 "better than {certain} of {n} others, but not significantly better than {}",
-                crate::text::list(&alike)
+                names(&alike)
             ),
         };
-        format!("{} has the best {}: {certainly}", best.name(), self.figure)
+        let (ahead, rest): (Vec<_>, Vec<_>) =
+            (doubted.into_iter()).partition(|row| is_held(row, ComparisonVerdict::Better));
+        let left_out = [
+            (ahead, "measured better, but untrusted: measure again"),
+            (rest, "left out, because untrusted"),
+        ];
+        let left_out = left_out.into_iter().filter(|(rows, _)| !rows.is_empty());
+        let left_out = left_out.map(|(rows, why)| format!("; {} {why}", names(&rows)));
+        let left_out: String = left_out.collect();
+        format!(
+            "{} has the best {}: {certainly}{left_out}",
+            best.name(),
+            self.figure
+        )
     }
 }
 

@@ -391,6 +391,12 @@ fn planning_findings_name_their_assumptions() {
         "{}",
         claim(1)
     );
+    let mut part = run.clone();
+    part.config["shard"] = "1/4".into();
+    assert_eq!(
+        bench_insight::planning_findings(&part, &given),
+        Ok(Vec::new())
+    );
     let wrong = CapacityAssumptions {
         planned_use: Some(2.0),
         ..given

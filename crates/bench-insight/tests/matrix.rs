@@ -156,6 +156,8 @@ fn what_is_not_believed_is_shown_and_never_best() {
     assert_eq!(found.best, Some(0));
     assert!(found.settings[1].value.is_some());
     assert_eq!(found.settings[1].trust, TrustVerdict::Untrusted);
+    let said = found.summary();
+    assert!(said.ends_with("no other setting can be compared with it; n=16, tp=1 measured better, but untrusted: measure again"), "{said}");
 }
 
 #[test]

@@ -84,6 +84,19 @@ impl RunRecord {
         crate::to_json(self).map(with_digest)
     }
 
+    /// Which part of a load this is (`0/4`), where several programs share one; a merged run no longer says.
+    pub fn part(&self) -> Option<&str> {
+        let shard = self.config.get("shard")?.as_str()?;
+        let (_, count) = shard.split_once('/')?;
+        let count: u32 = count.trim().parse().ok()?;
+        (count > 1).then_some(shard)
+    }
+
+    /// What the title of such a part says of it.
+    pub fn title_of_part(part: &str) -> String {
+        format!(" (shard {part}: a part of the load)")
+    }
+
     /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&CellRecord> {
         self.cells.iter().find(|cell| cell.id == id)

@@ -292,6 +292,11 @@ impl Clocks {
         })
     }
 
+    /// Whether the shards compared their clocks, which those do that begin each phase together.
+    pub(super) fn met(&self) -> bool {
+        self.met
+    }
+
     /// What is to be added to this stamp of this shard.
     pub(super) fn offset(&self, shard: usize, at: Stamp) -> Nanos {
         let shard = self.shards.get(shard);
@@ -434,21 +439,37 @@ impl Spans {
         })
     }
 
-    /// Of each cell the worst repeat's share of time in which all shards measured, as many of them as `shards` says; 0 where one of them did not. `is_full` says
+    /// The last of these cells in which a shard measured; absent where it measured in none.
+    pub(super) fn last_cell(
+        &self,
+        shard: usize,
+        cells: &[bench_schema::CellRecord],
+    ) -> Option<usize> {
+        let measured = |cell: &bench_schema::CellRecord| {
+            let spans = self.cells.get(&cell.id);
+            spans.is_some_and(|spans| spans.keys().any(|&(_, of)| of == shard))
+        };
+        cells.iter().rposition(measured)
+    }
+
+    /// Of each cell the worst repeat's share of time in which all shards measured that are part of its load (`is_part`); 0 where one of them did not. `is_full` says
     /// whether the figures of a cell are only of the time in which all slots of all shards were busy: then all of it is shared.
     pub(super) fn overlaps(
         &self,
-        shards: impl Fn(&str) -> usize,
+        shards: usize,
+        is_part: impl Fn(&str, usize) -> bool,
         is_full: impl Fn(&str) -> bool,
     ) -> Vec<(String, f64)> {
         self.cells
             .iter()
             .map(|(cell, spans)| {
                 let mut repeats: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-                for (&(repeat, _), &span) in spans {
-                    repeats.entry(repeat).or_default().push(span);
+                for (&(repeat, shard), &span) in spans {
+                    let of_repeat = repeats.entry(repeat).or_default();
+                    of_repeat.extend(is_part(cell, shard).then_some(span));
                 }
-                let (all, is_full) = (shards(cell), is_full(cell));
+                let all = (0..shards).filter(|shard| is_part(cell, *shard)).count();
+                let is_full = is_full(cell);
                 let worst = repeats.values().map(|spans| match spans.len() < all {
                     true => 0.0,
                     false if is_full => 1.0,

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bench_schema::{Metric, Nanos, TrustVerdict};
+use bench_schema::{Metric, Nanos, RunRecord, TrustVerdict};
 use proptest::prelude::*;
 use serde_json::Value;
 use support::{assert_cell_is, blank, both_cells, command, ended, expected, killed, lines, stored};
@@ -212,7 +212,10 @@ fn figures_are_written_beside_the_report_that_links_them() {
 /// Shard `index` of 2: every second request, on a clock that began `late` after the other's.
 fn shard(folder: &Path, index: u64, late: Nanos) -> std::path::PathBuf {
     let mut run = blank();
-    run["config"]["shard"] = format!("{index}/2").into();
+    let part = format!("{index}/2");
+    let title = format!("{} of m", RunRecord::title_of_part(&part));
+    run["title"] = format!("throughput{title}").into();
+    run["config"]["shard"] = part.into();
     run["clock"]["unix_epoch_ns"] = (support::EPOCH + late.get()).into();
     run["clock"]["monotonic_epoch_ns"] = (1_000_000_000 + late.get()).into();
     let mut mine: Vec<_> = both_cells(1.0)
@@ -237,6 +240,7 @@ fn merged_shards_are_the_whole_run() {
     let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("epochs are 5.25 s apart"), "{}", said.err);
+    assert_eq!(stored(&out).title, "throughput of m in 2 shards");
     let records = both_cells(1.0);
     let found = stored(&out);
     assert!(found.complete);

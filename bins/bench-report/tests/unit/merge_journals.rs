@@ -103,8 +103,25 @@ fn a_shard_that_did_not_measure_shares_no_time() {
     let mut spans = Spans::default();
     let record = RequestRecord::bare(0, "c4", Exchange::nothing(Outcome::Completed));
     spans.add(0, &record);
-    let overlaps = |is_full| spans.overlaps(|_| 2, |_| is_full);
+    let overlaps = |is_full| spans.overlaps(2, |_, _| true, |_| is_full);
     for is_full in [false, true] {
         assert!(overlaps(is_full)[0].1 <= 0.0);
     }
+}
+
+#[test]
+fn only_shards_that_are_part_of_a_cell_have_to_share_its_time() {
+    let spans = [(0, slot(0, 1_000)), (1, slot(0, 1_000)), (2, slot(0, 100))];
+    let cell: ByShard = spans.map(|(shard, span)| ((0, shard), span)).into();
+    let spans = Spans {
+        cells: [("c8".to_owned(), cell)].into(),
+    };
+    let of = |is_part: &dyn Fn(&str, usize) -> bool| {
+        let found = spans.overlaps(4, is_part, |_| false);
+        found.first().map(|(_, share)| *share).unwrap()
+    };
+    assert!(of(&|_, shard| shard < 2) > 0.99);
+    assert!(of(&|_, shard| shard < 3) < 0.2);
+    // the fourth measured nothing
+    assert!(of(&|_, _| true) <= 0.0);
 }

@@ -65,11 +65,14 @@ fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
 }
 
 /// Why a cell's rate may not be called what the server carries, each a short sentence; nothing where it may: enough requests, nearly all
-/// answered, every objective met with its whole interval (what nobody can tell is not met), and, in an open loop, as many served as
-/// were offered.
+/// answered, every objective met with its whole interval (what nobody can tell is not met), in an open loop as many served as were
+/// offered, and not a part of the load only.
 pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     let counts = &cell.counts;
     let mut doubts = Vec::new();
+    doubts.extend(run.part().map(|part| {
+        format!("this is the part of shard {part}: merge the results of all shards with `bench-report merge`")
+    }));
     if counts.completed < FEWEST {
         let got = bench_schema::counted(counts.completed, "request");
         doubts.push(format!("only {got} completed"));

@@ -86,7 +86,11 @@ fn title(run: &Run<'_>) -> String {
     } else {
         run.server.record.urls.join(", ")
     };
-    format!("{} of {what} on {at}", run.settings.benchmark.as_str())
+    let shard = run.settings.client.shard.filter(|(_, count)| *count > 1);
+    let part = shard.map(|(index, count)| RunRecord::title_of_part(&format!("{index}/{count}")));
+    let part = part.unwrap_or_default();
+    let benchmark = run.settings.benchmark.as_str();
+    format!("{benchmark}{part} of {what} on {at}")
 }
 
 fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
