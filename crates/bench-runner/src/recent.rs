@@ -27,6 +27,7 @@ const READ: [&str; 7] = [
 ];
 
 /// A phase that is under way.
+#[derive(Debug, Default)]
 pub(crate) struct Stage {
     /// Which cell it is of, from 0.
     pub(crate) cell: usize,
@@ -34,6 +35,8 @@ pub(crate) struct Stage {
     pub(crate) phase: String,
     /// How load is offered.
     pub(crate) offered: String,
+    /// Whether requests have times at which they are due.
+    pub(crate) open: bool,
     /// Requests of its plan, where that has a number of them.
     pub(crate) requests: Option<u64>,
     /// How long it lasts, where its plan says so.

@@ -108,6 +108,7 @@ impl Run<'_> {
                 cell: index,
                 phase: self.secrets.hidden(&name),
                 offered: dry::load(load, cell.rate_unit()),
+                open: load.is_open(),
                 requests,
                 length: lasts(design),
                 began: self.clock.now(),

@@ -135,15 +135,16 @@ fn cells(plan: Option<&[Option<Nanos>]>, recent: &Recent, now: Stamp) -> String 
     text
 }
 
+/// From here on the verdict may ask why requests of an open loop left late.
+const LATE: Nanos = Nanos::from_millis(1);
+
 /// What the verdict will ask, as far as it is counted while the run goes; `held_up` is how often the recorder had no room for a record at once. The limits
 /// are the verdict's own and stand there.
 fn against(recent: &Recent, held_up: u64) -> Vec<String> {
-    let late = recent.quantiles(Metric::Lateness).map(|(_, p99)| {
-        format!(
-            "lateness of this client: p99 {} (last 10 s)",
-            Nanos::from_f64(p99)
-        )
-    });
+    let open = recent.stage.as_ref().is_some_and(|stage| stage.open);
+    let p99 = recent.quantiles(Metric::Lateness).map(|(_, p99)| p99);
+    let late = p99.map(Nanos::from_f64).filter(|p99| open && *p99 > LATE);
+    let late = late.map(|p99| format!("lateness of this client: p99 {p99} (last 10 s)"));
     let all: u64 = recent.outcomes.values().sum();
     let completed = recent.outcomes.get("completed").copied().unwrap_or(0);
     let without = (all > completed).then(|| {
@@ -231,3 +232,7 @@ pub(super) fn clock(time: Nanos) -> String {
         _ => format!("{hours} h {:02} min", minutes % 60),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/screen_model.rs"]
+mod tests;

@@ -37,6 +37,7 @@ fn stage(requests: Option<u64>) -> recent::Stage {
     recent::Stage {
         cell: 0,
         phase: String::new(),
+        open: false,
         offered: String::new(),
         requests,
         length: None,
