@@ -53,6 +53,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     across::tell_prefill(&looks, &mut found);
     found.extend(load::gpu(&run.cells));
     across::add_to(&mut found, &looks);
+    found.extend(outcomes::over_cells(&looks, &found));
     // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
     let starved = found
         .iter()

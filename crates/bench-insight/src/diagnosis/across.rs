@@ -5,10 +5,11 @@
 
 use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
 
-use super::look::{Line, Look, mean, median, quantile};
-use super::{LEAST, LEVELS};
+use super::look::{Expected, Line, Look, mean, median, quantile};
+use super::{LEAST, LEVELS, STANDSTILL, over_time};
 use crate::draft::Draft;
-use crate::samples::CellSamples;
+use crate::outages::{EARLY, Standstill};
+use crate::samples::{CellSamples, RequestSample};
 use crate::view;
 
 /// Cells with as many requests are looked at alone.
@@ -24,6 +25,9 @@ struct Point {
     /// Its time over its cell's median, of as long requests.
     slow: f64,
     takes: f64,
+    /// Its time over what requests of its lengths take in all cells.
+    beside: f64,
+    tpot: Option<f64>,
 }
 
 /// Cells that differ in lengths only, in the order in which they were measured.
@@ -55,7 +59,12 @@ impl<'a> Grid<'a> {
 
     fn of(mut looks: Vec<&'a Look<'a>>) -> Self {
         looks.sort_by_key(|look| look.epoch);
-        let cells = looks.iter().map(|look| points(look)).collect();
+        let all: Vec<&RequestSample> = looks
+            .iter()
+            .flat_map(|look| look.seen.iter().map(|seen| seen.request))
+            .collect();
+        let [expected, _] = Expected::both(&all);
+        let cells = looks.iter().map(|look| points(look, &expected)).collect();
         Self { looks, cells }
     }
 
@@ -92,12 +101,14 @@ fn besides_lengths(look: &Look<'_>) -> String {
     rest.join(",")
 }
 
-fn points(look: &Look<'_>) -> Vec<Point> {
+fn points(look: &Look<'_>, expected: &Expected) -> Vec<Point> {
     let level = median(look.seen.iter().map(|seen| seen.slow).collect()).unwrap_or(1.0);
     let each = look.seen.iter().map(|seen| Point {
         at: look.epoch.get() as f64 + seen.sent,
         slow: seen.slow / level,
         takes: seen.end - seen.sent,
+        beside: seen.request.e2e() / expected.e2e(seen.request),
+        tpot: seen.request.tpot(),
     });
     each.filter(|point| point.slow > 0.0).collect()
 }
@@ -107,31 +118,74 @@ pub(super) fn is_of_level(finding: &Finding) -> bool {
     finding.cause().is_some_and(|cause| LEVELS.contains(&cause))
 }
 
-/// Adds what is found over the cells of each grid. A level that moves over all of them was seen in some alone too, and is told once.
+/// Adds what is found over the cells of each grid. What shows over all of them, a level that moves or stops that come evenly, was seen in some alone
+/// too, and is told once.
 pub(super) fn add_to(found: &mut Vec<Finding>, looks: &[Look<'_>]) {
     let over_grids = all(looks, found);
-    for of_all in over_grids.iter().filter(|f| is_of_level(f)) {
+    for of_all in &over_grids {
         let within = |f: &Finding| f.cells.iter().all(|cell| of_all.cells.contains(cell));
-        found.retain(|f| !(is_of_level(f) && within(f)));
+        let same = |f: &Finding| {
+            let is_one = |of: &[Cause]| f.cause().is_some_and(|cause| of.contains(&cause));
+            let (level, stop) = (is_of_level(of_all), of_all.cause() == PERIODIC);
+            level && (is_of_level(f) || is_one(&[Cause::SlowRequests]))
+                || stop && is_one(STANDSTILL)
+        };
+        found.retain(|f| !(same(f) && within(f)));
     }
     found.extend(over_grids);
 }
+
+const PERIODIC: Option<Cause> = Some(Cause::PeriodicStall);
 
 fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
     let grids = Grid::all(looks);
     let of = |grid: &Grid<'_>| {
         let own = || found.iter().filter(|finding| grid.names(finding));
-        let level = slow_start(grid).or_else(|| drift(grid));
-        level.or_else(|| own().next().is_none().then(|| slow_requests(grid))?)
-    };
-    grids
-        .iter()
-        .filter_map(|grid| {
-            let mut finding = of(grid)?;
+        let stops = own().any(|f| f.cause() == Some(Cause::Frozen));
+        let periodic = stops.then(|| stalls(grid)).flatten();
+        let level = slow_start(grid)
+            .or_else(|| drift(grid))
+            .or_else(|| moved(grid))
+            .or_else(|| comes_and_goes(grid));
+        let level = level.or_else(|| own().next().is_none().then(|| slow_requests(grid))?);
+        let both = [periodic, level].into_iter().flatten();
+        let of_grid = |mut finding: Finding| {
             finding.cells = grid.ids();
-            Some(finding)
+            finding
+        };
+        both.map(of_grid).collect::<Vec<_>>()
+    };
+    grids.iter().flat_map(of).collect()
+}
+
+/// Stops that come evenly over the grid, of which each cell saw too few.
+fn stalls(grid: &Grid<'_>) -> Option<Finding> {
+    const FEWEST: usize = 5;
+    /// Of the stops, how many are about as long.
+    const NEARLY_ALL: f64 = 0.8;
+    let of = |look: &&Look<'_>| {
+        let epoch = look.epoch.get() as f64;
+        let (stops, _) = over_time::not_of_prompts(look);
+        stops.into_iter().map(move |stop| Standstill {
+            from: epoch + stop.from,
+            ..stop
         })
-        .collect()
+    };
+    let all: Vec<Standstill> = grid.looks.iter().flat_map(of).collect();
+    let typical = median(all.iter().map(|stop| stop.length).collect())?;
+    let is_alike = |stop: &&Standstill| (0.5..=2.0).contains(&(stop.length / typical));
+    let alike: Vec<Standstill> = all.iter().filter(is_alike).copied().collect();
+    let enough = alike.len() >= FEWEST && alike.len() as f64 >= NEARLY_ALL * all.len() as f64;
+    let period = over_time::period(&alike).filter(|_| enough)?;
+    let lost: f64 = alike.iter().map(|stop| stop.length).sum();
+    Draft::new(Cause::PeriodicStall, lost / grid.taken())
+        .because(Known::Stalls, alike.len() as f64)
+        .because(Known::StallPeriod, period)
+        .because(Known::StallLength, typical)
+        .because(Known::At, alike.first()?.from - grid.points().next()?.at)
+        .because(Known::InFlight, 1.0)
+        .refuted_by(Experiment::Longer)
+        .done()
 }
 
 /// Calls what passes before the first token prefill, where cells of one request at a time tell together what a single one of equal prompts cannot: nobody
@@ -337,6 +391,235 @@ fn slow_start(grid: &Grid<'_>) -> Option<Finding> {
         .done()
 }
 
+/// The logarithms of all requests' times, and which prompt and which answer length each has.
+struct Table {
+    logs: Vec<f64>,
+    prompts: Vec<usize>,
+    answers: Vec<usize>,
+    /// Each cell's first request, and that after its last.
+    ends: Vec<usize>,
+}
+
+impl Table {
+    /// Times per token, where all have one: what prompts and answers make of these multiplies. Else whole times beside what lengths make of them.
+    fn of(grid: &Grid<'_>) -> Self {
+        let points: Vec<&Point> = grid.points().collect();
+        let tpot: Option<Vec<f64>> = points.iter().map(|point| point.tpot).collect();
+        let whole = || points.iter().map(|point| point.beside).collect();
+        let logs = tpot.unwrap_or_else(whole);
+        let mut table = Self {
+            logs: logs.into_iter().map(f64::ln).collect(),
+            prompts: Vec::new(),
+            answers: Vec::new(),
+            ends: vec![0],
+        };
+        let mut known: [Vec<String>; 2] = Default::default();
+        for (look, cell) in grid.looks.iter().zip(&grid.cells) {
+            for (which, factors) in [view::PROMPT_FACTORS, view::OUTPUT_FACTORS]
+                .iter()
+                .enumerate()
+            {
+                let level = factors.iter().find_map(|name| look.cell.factors.get(*name));
+                let level = level.map_or_else(String::new, ToString::to_string);
+                let levels = &mut known[which];
+                let index = levels.iter().position(|known| *known == level);
+                let index = index.unwrap_or_else(|| {
+                    levels.push(level);
+                    levels.len() - 1
+                });
+                let of = if which == 0 {
+                    &mut table.prompts
+                } else {
+                    &mut table.answers
+                };
+                of.extend(cell.iter().map(|_| index));
+            }
+            table.ends.push(table.prompts.len());
+        }
+        table
+    }
+
+    /// What is left of a value for each request when what each prompt and each answer length makes of it is taken out.
+    fn left(&self, mut values: Vec<f64>) -> Vec<f64> {
+        const SWEEPS: u32 = 8;
+        for _ in 0..SWEEPS {
+            for of in [&self.prompts, &self.answers] {
+                let levels = of.iter().max().map_or(0, |most| most + 1);
+                let mut sums = vec![(0.0, 0.0); levels];
+                for (value, level) in values.iter().zip(of) {
+                    sums[*level].0 += value;
+                    sums[*level].1 += 1.0;
+                }
+                for (value, level) in values.iter_mut().zip(of) {
+                    *value -= sums[*level].0 / sums[*level].1;
+                }
+            }
+        }
+        values
+    }
+
+    /// Whether it has enough prompts and answer lengths to tell time from length by whole cells.
+    fn is_wide(&self) -> bool {
+        const CELLS: usize = 6;
+        let several = |of: &[usize]| of.iter().any(|level| *level > 0);
+        several(&self.prompts) && several(&self.answers) && self.ends.len() > CELLS
+    }
+}
+
+/// Requests in a row all of whose times are so many times as long as the others'.
+struct Moved {
+    from: usize,
+    to: usize,
+    factor: f64,
+    /// How far off requests lie that this leaves.
+    left: f64,
+}
+
+impl Moved {
+    /// The stretch that explains most of what prompts and answers do not, if that is most of it.
+    fn of(grid: &Grid<'_>) -> Option<Self> {
+        /// Of what requests lie off, the part that may be left.
+        const LEFT: f64 = 0.5;
+        /// Requests in the stretch, and outside.
+        const FEWEST: usize = 8;
+        let table = Table::of(grid);
+        let n = table.logs.len();
+        let cuts = cuts(grid, &table);
+        let off = table.left(table.logs.clone());
+        let all = off.iter().map(|off| off.abs()).sum::<f64>();
+        let ranges = cuts.iter().enumerate().flat_map(|(i, from)| {
+            let rest = cuts.get(i + 1..).unwrap_or_default();
+            rest.iter().map(|to| (*from, *to))
+        });
+        ranges
+            .filter(|(from, to)| (FEWEST..=n - FEWEST).contains(&(to - from)))
+            .filter_map(|(from, to)| Self::between(&table, &off, from, to))
+            .filter(|moved| moved.left <= LEFT * all)
+            .min_by(|a, b| a.left.total_cmp(&b.left))
+    }
+
+    fn between(table: &Table, off: &[f64], from: usize, to: usize) -> Option<Self> {
+        const ERRORS: f64 = 5.0;
+        /// Of a request's weight, what lengths must leave to be told from them.
+        const TOLD: f64 = 1.0;
+        let n = off.len();
+        let is_in = |i: usize| if (from..to).contains(&i) { 1.0 } else { 0.0 };
+        let stretch = table.left((0..n).map(is_in).collect());
+        let weight: f64 = stretch.iter().map(|s| s * s).sum();
+        let log = off.iter().zip(&stretch).map(|(a, b)| a * b).sum::<f64>() / weight;
+        let rest = || off.iter().zip(&stretch).map(|(off, s)| off - log * s);
+        let error = (rest().map(|r| r * r).sum::<f64>() / n as f64 / weight).sqrt();
+        let clear = weight >= TOLD && log.abs() >= ALIKE.ln() && log.abs() >= ERRORS * error;
+        clear.then(|| Self {
+            from,
+            to,
+            factor: log.exp(),
+            left: rest().map(f64::abs).sum(),
+        })
+    }
+}
+
+/// Where a level may begin or end: inside of a cell where its requests are best parted, and between cells where these tell.
+fn cuts(grid: &Grid<'_>, table: &Table) -> Vec<usize> {
+    let inside = grid
+        .cells
+        .iter()
+        .zip(&table.ends)
+        .filter_map(|(cell, begin)| {
+            let own: Vec<(f64, f64)> = cell.iter().map(|point| (point.at, point.slow)).collect();
+            Some(begin + over_time::two_levels(&own)?.n)
+        });
+    let n = table.logs.len();
+    let between = table.ends.iter().copied();
+    let between = between.filter(|end| table.is_wide() || [0, n].contains(end));
+    let mut cuts: Vec<usize> = inside.chain(between).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// All times become longer or shorter from some moment on, or for a while, or until then.
+fn moved(grid: &Grid<'_>) -> Option<Finding> {
+    let moved = Moved::of(grid)?;
+    let points: Vec<&Point> = grid.points().collect();
+    let (start, end) = (points.first()?.at, points.last()?.at);
+    let (from_start, to_end) = (moved.from == 0, moved.to == points.len());
+    let (begins, ends) = (
+        points.get(moved.from)?.at,
+        points.get(moved.to).map_or(end, |p| p.at),
+    );
+    let is_slow = |i: &usize| (moved.from..moved.to).contains(i) == (moved.factor > 1.0);
+    let longer = moved.factor.max(1.0 / moved.factor);
+    let slow = points.iter().enumerate().filter(|(i, _)| is_slow(i));
+    let lost: f64 = slow.map(|(_, p)| p.takes * (1.0 - 1.0 / longer)).sum();
+    let most = (moved.to - moved.from) * 2 > points.len();
+    // most requests are typical
+    let (own, rest) = if most {
+        (1.0, 1.0 / moved.factor)
+    } else {
+        (moved.factor, 1.0)
+    };
+    let (at, before, after) = if from_start {
+        (ends, own, rest)
+    } else {
+        (begins, rest, own)
+    };
+    let starts = before > after && (from_start || to_end) && at - start <= EARLY * (end - start);
+    let (cause, experiment) = if starts {
+        (Cause::ColdStart, Experiment::LongerWarmUp)
+    } else {
+        (Cause::Step, Experiment::Longer)
+    };
+    let lasted = (!from_start && !to_end).then_some(ends - begins);
+    Draft::new(cause, lost / grid.taken())
+        .because(Known::At, at - start)
+        .because(Known::Lasted, lasted)
+        .because(Known::LevelBefore, before)
+        .because(Known::LevelAfter, after)
+        .because(Known::Requests, points.len() as f64)
+        .refuted_by(experiment)
+        .done()
+}
+
+/// Requests that are slow in rows, far fewer than chance makes of as many slow ones within each cell: the server is slow at times.
+fn comes_and_goes(grid: &Grid<'_>) -> Option<Finding> {
+    const SURE: f64 = 4.0;
+    const COSTS: f64 = 0.08;
+    let quick = quantile(grid.points().map(|point| point.beside).collect(), 0.25)?;
+    let is_slow = |point: &&Point| point.beside > ALIKE * quick;
+    let rows = |of: &mut dyn Iterator<Item = &Point>| {
+        let slow: Vec<bool> = of.map(|point| is_slow(&point)).collect();
+        slow.chunk_by(|a, b| a == b).count() as f64
+    };
+    let (mut fewer, mut variance, mut lost) = (0.0, 0.0, 0.0);
+    for cell in &grid.cells {
+        let slow = cell.iter().filter(is_slow).count() as f64;
+        let n = cell.len() as f64;
+        let pairs = 2.0 * slow * (n - slow);
+        if pairs > 0.0 {
+            fewer += 1.0 + pairs / n - rows(&mut cell.iter());
+            variance += pairs * (pairs - n) / (n * n * (n - 1.0));
+            let beyond = |p: &Point| p.takes * (1.0 - ALIKE * quick / p.beside);
+            lost += cell.iter().filter(is_slow).map(beyond).sum::<f64>();
+        }
+    }
+    let cost = lost / grid.taken();
+    (fewer >= SURE * variance.sqrt() && cost >= COSTS).then_some(())?;
+    let of = |slow: bool| grid.points().filter(move |point| is_slow(point) == slow);
+    let level = |slow: bool| median(of(slow).map(|point| point.beside).collect());
+    let usual = median(grid.points().map(|point| point.beside).collect())?;
+    Draft::new(Cause::Step, cost)
+        .because(Known::Changes, rows(&mut grid.points()) - 1.0)
+        .because(Known::LevelBefore, level(false)? / usual)
+        .because(Known::LevelAfter, level(true)? / usual)
+        .because(Known::Requests, grid.points().count() as f64)
+        .refuted_by(Experiment::Longer)
+        .done()
+}
+
+/// Within this multiple of the quick quarter's time requests are alike.
+const ALIKE: f64 = 1.25;
+
 /// Requests that are slow beside the quick quarter.
 struct Slow {
     ratios: Vec<f64>,
@@ -345,8 +628,6 @@ struct Slow {
 
 impl Slow {
     fn of(grid: &Grid<'_>) -> Option<Self> {
-        /// Within this multiple of the quick quarter's time requests are alike.
-        const ALIKE: f64 = 1.25;
         let quick = quantile(grid.points().map(|point| point.slow).collect(), 0.25)?;
         let slow = || grid.points().filter(|point| point.slow > ALIKE * quick);
         let lost: f64 = slow()

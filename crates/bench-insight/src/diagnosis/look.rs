@@ -488,7 +488,7 @@ impl ByLoad {
 type Length = fn(&RequestSample) -> Option<u32>;
 
 /// What requests of given lengths take in a cell: TTFT along a line over prompt tokens, then the median time for each part of the answer.
-struct Expected {
+pub(super) struct Expected {
     length: Length,
     ttft: Line,
     each: f64,
@@ -498,7 +498,7 @@ struct Expected {
 
 impl Expected {
     /// By the tokens that the server told, and by the content events that came.
-    fn both(requests: &[&RequestSample]) -> [Self; 2] {
+    pub(super) fn both(requests: &[&RequestSample]) -> [Self; 2] {
         let lengths: [Length; 2] = [RequestSample::streamed_tokens, |r| Some(r.events)];
         lengths.map(|length| Self::of(requests, length))
     }
@@ -526,7 +526,7 @@ impl Expected {
         }
     }
 
-    fn e2e(&self, request: &RequestSample) -> f64 {
+    pub(super) fn e2e(&self, request: &RequestSample) -> f64 {
         let length = (self.length)(request);
         let (Some(_), Some(parts)) = (request.ttft, length) else {
             return self.e2e.at(f64::from(length.unwrap_or(0)));

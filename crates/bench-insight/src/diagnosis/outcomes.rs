@@ -26,13 +26,7 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     if look.lost.is_empty() {
         return of_counts(look.cell).into_iter().collect();
     }
-    let sent: Vec<&LostSample> = look
-        .lost
-        .iter()
-        .copied()
-        .filter(|lost| lost.how != Lost::Unsent)
-        .collect();
-    let limited = |lost: &LostSample| lost.status == Some(429);
+    let sent = sent(look);
     let refused = sent.iter().filter(|lost| limited(lost)).count();
     let answered = look.seen.iter().map(|seen| seen.request);
     let answered = answered.map(|request| (request.start, request.end));
@@ -56,6 +50,36 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+fn sent<'a>(look: &Look<'a>) -> Vec<&'a LostSample> {
+    let lost = look.lost.iter().copied();
+    lost.filter(|lost| lost.how != Lost::Unsent).collect()
+}
+
+fn limited(lost: &LostSample) -> bool {
+    lost.status == Some(429)
+}
+
+/// What several cells lost of which none lost enough to tell.
+pub(super) fn over_cells(looks: &[Look<'_>], found: &[Finding]) -> Option<Finding> {
+    const TOLD: [Cause; 3] = [Cause::Failing, Cause::RateLimited, Cause::ServerGone];
+    let is_told = |f: &Finding| f.cause().is_some_and(|cause| TOLD.contains(&cause));
+    if looks.len() < 2 || found.iter().any(is_told) {
+        return None;
+    }
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for look in looks {
+        for lost in sent(look).iter().filter(|lost| !limited(lost)) {
+            *kinds.entry(words(lost)).or_default() += in_all(look, 1);
+        }
+    }
+    let lost = kinds.values().sum();
+    let planned: u64 = looks.iter().map(|look| look.cell.counts.planned).sum();
+    let share = share_of(planned, lost)?;
+    let mut finding = failing_of(looks.first()?.cell, share, lost, kinds)?;
+    finding.cells = looks.iter().map(|look| look.cell.id.clone()).collect();
+    Some(finding)
 }
 
 /// Requests that open a connection of their own, because the server closed the one before: what that takes is in no latency, and its users wait
@@ -111,8 +135,11 @@ fn in_all(look: &Look<'_>, lost: usize) -> u64 {
 }
 
 fn share(cell: &CellRecord, lost: u64) -> Option<f64> {
-    let planned = cell.counts.planned.max(lost).max(1);
-    let share = lost as f64 / planned as f64;
+    share_of(cell.counts.planned, lost)
+}
+
+fn share_of(planned: u64, lost: u64) -> Option<f64> {
+    let share = lost as f64 / planned.max(lost).max(1) as f64;
     (share >= LEAST && lost >= FEWEST).then_some(share)
 }
 

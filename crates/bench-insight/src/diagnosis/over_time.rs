@@ -577,7 +577,7 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
 }
 
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
-fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
+pub(super) fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let (stops, prompts) = (look.stops(), look.prompts());
     let n = stops.of_all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
@@ -626,7 +626,7 @@ fn resumed(look: &Look<'_>) -> Vec<Resumed> {
 }
 
 /// The time between stalls, where it is the same each time, but for one of several.
-fn period(stalls: &[Standstill]) -> Option<f64> {
+pub(super) fn period(stalls: &[Standstill]) -> Option<f64> {
     /// Of more the mean forgives one.
     const SEVERAL: std::ops::RangeInclusive<usize> = 6..=40;
     /// Of fewer each has to be there, and at its time: two of three distances are even by chance too often.

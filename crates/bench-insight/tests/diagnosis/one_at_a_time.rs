@@ -22,11 +22,17 @@ struct Asked {
 /// Time to the first token and from one to the next.
 type Serves = fn(&Asked) -> (Ms, Ms);
 
-fn answered(id: usize, asked: &Asked, tokens: u64, (first, each): (Ms, Ms)) -> RequestRecord {
+/// When each token comes, from when the request was sent.
+fn evenly((first, each): (Ms, Ms), tokens: u64) -> Vec<Ms> {
+    (0..tokens).map(|i| first + i as f64 * each).collect()
+}
+
+fn answered(asked: &Asked, events: &[Ms]) -> RequestRecord {
+    let tokens = events.len() as u64;
     let mut wire = Exchange::nothing(Outcome::Completed);
     wire.sent = Some(stamp(asked.at));
     wire.status = Some(200);
-    wire.events = events_at((0..tokens).map(|i| stamp(asked.at + first + i as f64 * each)));
+    wire.events = events_at(events.iter().map(|after| stamp(asked.at + after)));
     wire.closed = wire.events.last();
     wire.usage = Some(Usage {
         prompt_tokens: Some(asked.prompt),
@@ -40,17 +46,23 @@ fn answered(id: usize, asked: &Asked, tokens: u64, (first, each): (Ms, Ms)) -> R
         asked_output_tokens: Some(tokens),
         output_tokens: Some(tokens),
         token_source: TokenSource::Usage,
-        ..RequestRecord::bare(id as u64, "c", wire)
+        ..RequestRecord::bare(0, "c", wire)
     }
 }
 
 /// So many requests of each prompt and answer length.
 fn grid(outputs: &[u64], repeats: usize, serves: Serves) -> (RunRecord, Vec<CellSamples>) {
-    grid_of([outputs; 3], repeats, serves)
+    grid_of([outputs; 3], repeats, |asked, tokens| {
+        answered(asked, &evenly(serves(asked), tokens))
+    })
 }
 
-/// The same with other answers for each prompt.
-fn grid_of(outputs: [&[u64]; 3], repeats: usize, serves: Serves) -> (RunRecord, Vec<CellSamples>) {
+/// The same with other answers for each prompt, and whatever is made of each request.
+fn grid_of(
+    outputs: [&[u64]; 3],
+    repeats: usize,
+    answer: impl Fn(&Asked, u64) -> RequestRecord,
+) -> (RunRecord, Vec<CellSamples>) {
     let mut run = template();
     let mut samples = Vec::new();
     let (mut at, mut number) = (0.0, 0);
@@ -59,10 +71,15 @@ fn grid_of(outputs: [&[u64]; 3], repeats: usize, serves: Serves) -> (RunRecord, 
             let records: Vec<RequestRecord> = (0..repeats)
                 .map(|i| {
                     let asked = Asked { at, number, prompt };
-                    let times = serves(&asked);
-                    let mut record = answered(i, &asked, tokens, times);
+                    let mut record = answer(&asked, tokens);
+                    record.id = i as u64;
                     record.cell = format!("{name}-x-{tokens}");
-                    at += times.0 + times.1 * (tokens - 1) as f64 + 1.0;
+                    at += record
+                        .wire
+                        .events
+                        .last()
+                        .map_or(0.0, |last| (last - stamp(asked.at)).as_millis_f64())
+                        + 1.0;
                     number += 1;
                     record
                 })
@@ -304,7 +321,9 @@ fn what_long_prompts_cost_is_no_time_per_output_token() {
         &[20, 50, 100, 200],
         &[50, 100, 200, 300],
     ];
-    let (run, samples) = grid_of(outputs, 5, serves);
+    let (run, samples) = grid_of(outputs, 5, |asked, tokens| {
+        answered(asked, &evenly(serves(asked), tokens))
+    });
     let all = findings(&run, &samples);
     let of_answers = all.iter().find(|f| f.code == Fact::OutputLength.into());
     let each = of_answers.and_then(|f| f.figure(&Known::TimePerOutputToken.into()));
@@ -352,4 +371,174 @@ fn first_tokens_that_follow_the_prompt_over_the_cells_are_prefill() {
     // What takes as long whatever the prompt is none.
     let all = said(&[16], 8, |_| (900.0, 7.0));
     assert_eq!(causes(&all), [Cause::WaitingOrPrefill]);
+}
+
+fn of_cause(all: &[Finding], cause: Cause) -> &Finding {
+    all.iter().find(|f| f.cause() == Some(cause)).unwrap()
+}
+
+fn figure(finding: &Finding, known: Known) -> f64 {
+    finding.figure(&known.into()).unwrap()
+}
+
+/// Times of the calm server, so many times as long at some times.
+fn at_times(asked: &Asked, times: f64) -> (Ms, Ms) {
+    let (first, each) = calm(asked);
+    (first * times, each * times)
+}
+
+#[test]
+fn a_level_that_jumps_inside_a_cell_of_a_grid_is_a_step() {
+    // 16.3 s in all; the jump comes inside a cell of ten
+    let serves: Serves = |asked| at_times(asked, if asked.at >= 9e3 { 1.8 } else { 1.0 });
+    let all = said(&[8, 32, 64], 10, serves);
+    assert_eq!(causes(&all), [Cause::Step]);
+    let step = of_cause(&all, Cause::Step);
+    assert!(
+        (figure(step, Known::At) / 1e6 - 9e3).abs() < 600.0,
+        "{step:?}"
+    );
+    let times = figure(step, Known::LevelAfter) / figure(step, Known::LevelBefore);
+    assert!((times - 1.8).abs() < 0.05, "{times}");
+    assert!(of_length(&all).is_none(), "{:?}", of_length(&all));
+    assert!(step.severity > 0.05, "{}", step.severity);
+}
+
+#[test]
+fn a_level_that_moves_between_two_cells_of_a_grid_is_a_step() {
+    // after the first answer length, or the second, of the second prompt
+    for (cell, times) in [(4, 1.8), (5, 1.5), (4, 0.6)] {
+        let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+            let times = if asked.number >= 10 * cell {
+                times
+            } else {
+                1.0
+            };
+            answered(asked, &evenly(at_times(asked, times), tokens))
+        });
+        let all = findings(&run, &samples);
+        assert_eq!(causes(&all), [Cause::Step], "{cell} {times}");
+        let step = of_cause(&all, Cause::Step);
+        let told = figure(step, Known::LevelAfter) / figure(step, Known::LevelBefore);
+        assert!((told - times).abs() < 0.05, "{told}");
+    }
+}
+
+#[test]
+fn a_level_that_goes_and_comes_back_over_a_grid_is_told_with_its_length() {
+    let serves: Serves = |asked| {
+        let slow = (7e3..14e3).contains(&asked.at);
+        at_times(asked, if slow { 1.8 } else { 1.0 })
+    };
+    let all = said(&[8, 32, 64], 10, serves);
+    assert_eq!(causes(&all), [Cause::Step]);
+    let lasted = figure(of_cause(&all, Cause::Step), Known::Lasted) / 1e6;
+    assert!((lasted - 7e3).abs() < 900.0, "{lasted}");
+}
+
+#[test]
+fn the_first_seconds_of_a_grid_that_are_slow_are_a_slow_start() {
+    // all of the first cell and a part of the second
+    let serves: Serves = |asked| at_times(asked, if asked.at < 4e3 { 2.5 } else { 1.0 });
+    let all = said(&[8, 32, 64], 10, serves);
+    assert_eq!(causes(&all), [Cause::ColdStart]);
+    let start = of_cause(&all, Cause::ColdStart);
+    assert!(
+        (figure(start, Known::At) / 1e6 - 4e3).abs() < 700.0,
+        "{start:?}"
+    );
+}
+
+#[test]
+fn times_that_alternate_over_a_grid_are_a_step_with_its_changes() {
+    let serves: Serves = |asked| {
+        let slow = (asked.at / 2.5e3).floor().rem_euclid(2.0) == 0.0;
+        at_times(asked, if slow { 1.7 } else { 1.0 })
+    };
+    let all = said(&[8, 32, 64], 10, serves);
+    assert_eq!(causes(&all), [Cause::Step]);
+    let changes = figure(of_cause(&all, Cause::Step), Known::Changes);
+    assert!((7.0..14.0).contains(&changes), "{changes}");
+}
+
+#[test]
+fn requests_that_are_slow_by_chance_move_no_level() {
+    for (part, times) in [(0.08, 4.0), (0.2, 2.0), (0.35, 1.6)] {
+        for seed in 0..40 {
+            let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+                let slow = noise(asked.number + 1000 * seed) < 2.0 * part - 1.0;
+                let times = at_times(asked, if slow { times } else { 1.0 });
+                answered(asked, &evenly(times, tokens))
+            });
+            let named = causes(&findings(&run, &samples));
+            let level = [Cause::Step, Cause::Drift];
+            assert!(
+                !level.iter().any(|cause| named.contains(cause)),
+                "{part} {seed}: {named:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tokens_that_take_longer_after_long_prompts_move_no_level() {
+    for (each, later) in [(0.02, 0.0), (0.05, 0.0), (0.02, 0.02), (0.0, 0.03)] {
+        let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+            let (first, gap) = calm(asked);
+            let gap = gap * (1.0 + each * asked.prompt as f64 + later * tokens as f64);
+            answered(asked, &evenly((first, gap), tokens))
+        });
+        let named = causes(&findings(&run, &samples));
+        assert!(
+            !named
+                .iter()
+                .any(|c| [Cause::Step, Cause::ColdStart, Cause::Drift].contains(c)),
+            "{named:?}"
+        );
+    }
+}
+
+#[test]
+fn stops_that_come_evenly_over_a_grid_are_periodic() {
+    // 300 ms every 2 s
+    let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+        let (first, each) = calm(asked);
+        let mut at = asked.at;
+        let mut events = Vec::new();
+        for i in 0..tokens {
+            at += if i == 0 { first } else { each };
+            let into = at.rem_euclid(2e3);
+            if into < 300.0 {
+                at += 300.0 - into;
+            }
+            events.push(at - asked.at);
+        }
+        answered(asked, &events)
+    });
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::PeriodicStall]);
+    let period = figure(of_cause(&all, Cause::PeriodicStall), Known::StallPeriod) / 1e6;
+    assert!((period - 2e3).abs() < 50.0, "{period}");
+}
+
+#[test]
+fn what_two_cells_lost_is_told_though_each_lost_one() {
+    let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+        let mut record = answered(asked, &evenly(calm(asked), tokens));
+        if [14, 56].contains(&asked.number) {
+            record.wire.outcome = Outcome::Truncated {
+                message: "no end".to_owned(),
+            };
+        }
+        record
+    });
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::Failing]);
+    let lost = of_cause(&all, Cause::Failing);
+    assert!((figure(lost, Known::Failed) - 2.0).abs() < 1e-9);
+    assert!(
+        (lost.severity - 2.0 / 90.0).abs() < 1e-9,
+        "{}",
+        lost.severity
+    );
 }
