@@ -159,11 +159,13 @@ impl RunComparison {
             format!("{title}{cell} {said}")
         };
         let told: Vec<String> = self.deciding().map(said).collect();
-        let differs = |row: &&ComparisonRow| {
-            use ComparisonVerdict::{Better, Worse};
-            matches!(row.verdict, Better | Worse)
+        let says_more = |row: &&ComparisonRow| match row.verdict {
+            ComparisonVerdict::Better | ComparisonVerdict::Worse => true,
+            // typical requests may be the same where the slow ones are not
+            ComparisonVerdict::CannotTell => row.quantity == REQUESTS_PER_S,
+            _ => false,
         };
-        let beyond: Vec<String> = self.beyond_typical().filter(differs).map(said).collect();
+        let beyond: Vec<String> = self.beyond_typical().filter(says_more).map(said).collect();
         (!told.is_empty()).then(|| match beyond.as_slice() {
             [] => text::list(&told),
             beyond => format!(
@@ -183,7 +185,7 @@ impl RunComparison {
 
     fn of_rates(&self) -> impl Iterator<Item = &ComparisonRow> {
         let rows = self.rows.iter();
-        rows.filter(|row| row.quantity == "requests_per_s")
+        rows.filter(|row| row.quantity == REQUESTS_PER_S)
     }
 
     /// The rows that decide whether to go on: how long the same requests take, and the median of what only whole runs tell.
@@ -335,6 +337,8 @@ fn signed(share: f64) -> String {
 
 /// The tag that the runs of a block of turns share: as many of each side, made in turns one after the other.
 pub const BLOCK: &str = "block";
+/// The rate of requests among the rows.
+const REQUESTS_PER_S: &str = "requests_per_s";
 
 /// A run with its single requests.
 type Taken<'a> = (&'a RunRecord, &'a [CellSamples]);

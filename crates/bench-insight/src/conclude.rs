@@ -187,12 +187,19 @@ impl CellConclusion {
     }
 }
 
-/// Median TTFT of the cell at concurrency 1, where it has run: what a request waits without a queue.
+/// Median TTFT of the cell at concurrency 1, where it has run: what a request waits without a queue. Absent where requests differ in that by themselves, as
+/// with prompts of other lengths: what one takes beyond the median of all is no queue then.
 fn baseline(cells: &[CellRecord]) -> Option<f64> {
+    /// P90 over P50 from which on they do.
+    const UNEVEN: f64 = 1.25;
     let alone = cells
         .iter()
         .find(|cell| matches!(cell.load, Load::Closed { concurrency: 1, .. }))?;
-    alone.metrics.get(&Metric::Ttft)?.p50()
+    let ttft = alone.metrics.get(&Metric::Ttft)?;
+    let median = ttft.p50()?;
+    ttft.quantile(0.9)
+        .filter(|slow| *slow <= UNEVEN * median)
+        .map(|_| median)
 }
 
 fn per_million_events(cell: &CellRecord) -> Option<f64> {
@@ -428,3 +435,7 @@ impl Conclusion {
         self.done
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/conclude.rs"]
+mod tests;

@@ -332,6 +332,18 @@ fn a_few_requests_that_take_long_are_told_beside_typical_ones_that_do_not() {
     let (typical, all) = said.split_once("; of all requests ").unwrap();
     assert!(typical.starts_with("Of typical requests TTFT"), "{said}");
     assert!(all.starts_with("requests/s worse (-"), "{said}");
+    // what nobody can tell of all requests is not said of them
+    let mut open = found.clone();
+    for row in &mut open.rows {
+        if row.quantity == "requests_per_s" {
+            row.verdict = ComparisonVerdict::CannotTell;
+        }
+    }
+    let said = open.answer().unwrap();
+    assert!(
+        said.contains("; of all requests requests/s cannot tell"),
+        "{said}"
+    );
 }
 
 #[test]

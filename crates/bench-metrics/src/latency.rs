@@ -160,7 +160,10 @@ impl Instants {
                 .map(|tpot| 1e9 / tpot),
             Metric::InputTokens => self.input_tokens.map(|n| n as f64),
             Metric::OutputTokens => tokens,
-            Metric::TokensPerChunk => tokens.and_then(|n| over(n, self.events)),
+            Metric::TokensPerChunk => {
+                let sent = self.tokens?.checked_sub(self.hidden_tokens)?;
+                over(sent as f64, self.events)
+            }
         }
     }
 

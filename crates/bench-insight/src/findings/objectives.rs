@@ -187,7 +187,9 @@ fn numbers(cell: &str, outcome: &SloOutcome) -> Vec<Evidence> {
 /// Whether no request was held against it, or no answer has what it limits: then nobody can tell, although each request meets it for want of the value.
 pub fn is_unmeasured(outcome: &SloOutcome) -> bool {
     let interval = outcome.attainment_interval;
-    let nobody = interval.high - interval.low >= 1.0;
+    let is_open = outcome.verdict == SloVerdict::CannotTell;
+    // all were stopped before they had one
+    let nobody = interval.high - interval.low >= 1.0 || (is_open && outcome.attainment <= 0.0);
     outcome.measured.is_none() && outcome.within.is_none() && (nobody || outcome.vacuous > 0)
 }
 

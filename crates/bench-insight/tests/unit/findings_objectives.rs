@@ -36,6 +36,8 @@ fn an_open_objective_says_how_many_requests_would_decide_it() {
 fn no_number_of_requests_without_the_value_decides_an_objective() {
     let none = outcome(1.0, 0.838_9, 1.0, 20);
     assert_eq!(times_to_decide(&none), None);
+    // all were stopped before they had it
+    assert_eq!(times_to_decide(&outcome(0.0, 0.0, 0.025, 0)), None);
     let found = undecided(&[&("c1", &none)]).unwrap();
     let told = |known: Known| found.figure(&known.into());
     assert_eq!(told(Known::Vacuous), Some(20.0));

@@ -1,7 +1,7 @@
 //! The definitions of `docs/metrics.md`, one by one.
 
 use bench_metrics::{Instants, Within, gaps, latency, token_gaps};
-use bench_schema::{Channel, Event, EventLog, Metric, Nanos, ServerTimings};
+use bench_schema::{Channel, Event, EventLog, Metric, Nanos, ServerTimings, Usage};
 
 use crate::records::{answer, at, ended, even, event, refused, with_events};
 
@@ -172,6 +172,18 @@ fn the_first_answer_token_comes_after_the_reasoning() {
     );
     let silent = with_events(0, 0.0, log([thinking(10.0)]));
     assert_eq!(latency(&silent, Metric::Ttfa), None);
+}
+
+#[test]
+fn reasoning_that_was_not_sent_is_in_no_chunk() {
+    let mut record = even(0, 0.0, 30.0, 10.0, 4);
+    record.output_tokens = Some(16);
+    assert_eq!(latency(&record, Metric::TokensPerChunk), Some(4.0));
+    record.wire.usage = Some(Usage {
+        reasoning_tokens: Some(12),
+        ..Usage::default()
+    });
+    assert_eq!(latency(&record, Metric::TokensPerChunk), Some(1.0));
 }
 
 #[test]
