@@ -301,10 +301,19 @@ impl SearchAsked {
         match why {
             SearchEnd::Precise | SearchEnd::ClientLimit | SearchEnd::Ended => None,
             SearchEnd::Budget if bracketed => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
-            SearchEnd::Budget => Some(format!(
-                "the budget was used up before the search had loads on both sides of the capacity: use a larger `--budget`; near the capacity a stage takes {} requests or more",
-                self.searching(slos, 1.0).least_near()
-            )),
+            SearchEnd::Budget => {
+                let search = self.search(slos, cells);
+                let sides = search.and_then(|search| search.sides(&self.stages(cells)));
+                let known = match sides {
+                    Some((met, missed)) if self.closed => format!("when all it knew was that {} in flight meet the objectives and {} miss one", text::grouped(met), text::grouped(missed)),
+                    Some((met, missed)) => format!("when all it knew was that {} requests/s meet the objectives and {} miss one", text::number(met), text::number(missed)),
+                    None => "before the search had loads on both sides of the capacity".to_owned(),
+                };
+                Some(format!(
+                    "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more",
+                    self.searching(slos, 1.0).least_near()
+                ))
+            }
             SearchEnd::MissedAlone => {
                 let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
                 let lowest = lowest.min_by(|a, b| a.0.total_cmp(&b.0));

@@ -181,14 +181,33 @@ impl Search {
             return Next::Stop(SearchEnd::Precise);
         }
         let (load, requests) = self.place(&told, crossing, &near);
-        self.measure(load, requests, stages)
+        if !self.whole {
+            return self.measure(load, requests, stages);
+        }
+        // what is plain already is not asked again
+        let (within, beyond) = self.plain_sides(&told);
+        if within.zip(beyond).is_some_and(|(l, h)| h - l < 1.5) {
+            return Next::Stop(SearchEnd::Precise);
+        }
+        let load = load.round().min(beyond.map_or(load, |high| high - 1.0));
+        self.measure(
+            load.max(within.map_or(load, |low| low + 1.0)),
+            requests,
+            stages,
+        )
     }
 
     /// What the stages know; `None` where they tell of no objective.
     pub fn found(&self, stages: &[Stage]) -> Option<Found> {
-        let objectives: Vec<Option<Crossing>> = (0..self.attain.len())
-            .map(|i| crossing(stages, i, *self.attain.get(i)?, LONG * self.fewest()))
-            .collect();
+        let crossing = |(i, attain): (usize, &f64)| {
+            let found = crossing(stages, i, *attain, LONG * self.fewest())?;
+            Some(if self.whole {
+                self.between(stages, i, found)
+            } else {
+                found
+            })
+        };
+        let objectives: Vec<_> = self.attain.iter().enumerate().map(crossing).collect();
         let known = objectives.iter().enumerate();
         let known = known.filter_map(|(i, found)| Some((i, found.as_ref()?.load.value)));
         let (binding, _) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -280,21 +299,97 @@ impl Search {
         })
     }
 
+    /// The highest load at which every objective was met, there and at less, and the lowest one beyond it at which one was plainly missed.
+    pub fn sides(&self, stages: &[Stage]) -> Option<(f64, f64)> {
+        let loads = || stages.iter().map(|stage| stage.load);
+        let met = loads().filter(|load| self.is_met(stages, *load));
+        let met = met.reduce(f64::max)?;
+        let missed = stages.iter().filter(|s| s.load > met && self.is_missed(s));
+        let missed = missed.map(|stage| stage.load).reduce(f64::min)?;
+        Some((met, missed))
+    }
+
+    /// Of whole loads: the highest one that is plainly within all objectives, and the lowest one that is plainly beyond one.
+    fn plain_sides(&self, stages: &[Stage]) -> (Option<f64>, Option<f64>) {
+        let each: Vec<_> = (0..self.attain.len())
+            .map(|objective| self.plain_sides_of(stages, objective))
+            .collect();
+        let within: Option<Vec<f64>> = each.iter().map(|(within, _)| *within).collect();
+        let within = within.and_then(|all| all.into_iter().reduce(f64::min));
+        (
+            within,
+            each.iter()
+                .filter_map(|(_, beyond)| *beyond)
+                .reduce(f64::min),
+        )
+    }
+
+    /// The highest load that was plainly within an objective, by a stage that was surely in its steady state, where no less was missed; and the lowest
+    /// one that was plainly beyond it, where no more was met.
+    fn plain_sides_of(&self, stages: &[Stage], objective: usize) -> (Option<f64>, Option<f64>) {
+        let attain = self.attain.get(objective).copied().unwrap_or_default();
+        let steady = STEADY * self.fewest();
+        let told = stages.iter().filter_map(|stage| {
+            let share = (*stage.shares.get(objective)?)?;
+            Some((stage.load, share, stage.requests))
+        });
+        let told: Vec<(f64, Share, u64)> = told.collect();
+        let loads = |is: &dyn Fn(&Share, u64) -> bool| {
+            let of = told.iter().filter(|(_, share, n)| is(share, *n));
+            of.map(|(load, ..)| *load).collect::<Vec<_>>()
+        };
+        let missed = loads(&|share, _| share.value < attain);
+        let met = loads(&|share, _| share.value >= attain);
+        let within = loads(&|share, n| {
+            n >= steady && 1.0 - share_interval(share).low < (1.0 - attain) / 4.0
+        });
+        let beyond = loads(&|share, _| is_over(share, attain));
+        let within = within
+            .into_iter()
+            .filter(|load| missed.iter().all(|less| less > load));
+        let beyond = beyond
+            .into_iter()
+            .filter(|load| met.iter().all(|more| more < load));
+        (within.reduce(f64::max), beyond.reduce(f64::min))
+    }
+
+    /// The crossing of whole loads, as far as it lies where they were plainly within and beyond, which a curve that is too flat leaves open.
+    fn between(&self, stages: &[Stage], objective: usize, found: Crossing) -> Crossing {
+        let (Some(low), Some(beyond)) = self.plain_sides_of(stages, objective) else {
+            return found;
+        };
+        // the next lower whole number is the highest that it can be
+        let high = beyond * (1.0 - 1e-9);
+        let within = |own: f64| own.max(low).min(high);
+        let load = Estimate {
+            value: within(found.load.value),
+            low: Some(found.load.low.map_or(low, within)),
+            high: Some(found.load.high.map_or(high, within)),
+            ..found.load
+        };
+        Crossing {
+            load,
+            stages: found.stages.max(BEGUN),
+            ..found
+        }
+    }
+
+    fn is_missed(&self, stage: &Stage) -> bool {
+        let mut all = self.attain.iter().zip(&stage.shares);
+        all.any(|(attain, share)| {
+            let high = share.map(|share| share_interval(&share).high);
+            high.is_some_and(|high| high < *attain)
+        })
+    }
+
     /// Missed at next to no load, met at any, or missed at less and met at more.
     fn hopeless(&self, stages: &[Stage]) -> Option<SearchEnd> {
         let lowest = if self.whole { 1.0 } else { self.first * ALONE };
-        let missed = |stage: &&Stage| {
-            let mut all = self.attain.iter().zip(&stage.shares);
-            all.any(|(attain, share)| {
-                let high = share.map(|share| share_interval(&share).high);
-                high.is_some_and(|high| high < *attain)
-            })
-        };
         let slack = lowest * 1.01;
         if stages
             .iter()
             .filter(|s| s.load <= slack)
-            .any(|s| missed(&s))
+            .any(|s| self.is_missed(s))
         {
             return Some(SearchEnd::MissedAlone);
         }

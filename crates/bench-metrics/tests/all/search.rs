@@ -604,6 +604,59 @@ fn a_crossing_steeper_than_any_curve_is_no_change_of_speed() {
     assert_eq!(ask.next(&stages), Next::Stop(SearchEnd::Unsteady));
 }
 
+/// A stage that is plainly beyond is cut short, and one that is all within says little of the slope: such a search asked for 16 again, 52 times.
+#[test]
+fn loads_in_whole_numbers_are_known_where_neighbours_are_plainly_within_and_beyond() {
+    let (_, server, objectives) = scenarios().remove(2);
+    let ask = |attain| Search {
+        attain: vec![attain],
+        first: 1.0,
+        whole: true,
+        ..asked(&server, &objectives)
+    };
+    let told = |ask: &Search, stages: &[Stage]| {
+        let found = ask.found(stages)?;
+        let own = found.capacity().filter(|own| own.stages >= 2)?.load;
+        let (low, high) = own.bounds()?;
+        Some([low, own.value, high].map(f64::floor))
+    };
+    let low = [1.0, 2.0, 4.0, 8.0].map(|load| told_stage(load, 1.0, 30.0, 30));
+    let near = [
+        told_stage(16.0, 0.4667, 1.0, 30),
+        told_stage(32.0, 0.0, 30.0, 30),
+        told_stage(12.0, 1.0, 240.0, 240),
+        told_stage(16.0, 0.0, 56.0, 56),
+        told_stage(14.0, 1.0, 960.0, 960),
+        told_stage(16.0, 0.0, 54.0, 54),
+    ];
+    let mut stages = [&low[..], &near].concat();
+    let next = ask(0.95).next(&stages);
+    let is_between =
+        matches!(next, Next::Measure(Measure { load, .. }) if (load - 15.0).abs() < 0.1);
+    assert!(is_between, "{next:?}");
+    stages.push(told_stage(15.0, 1.0, 600.0, 600));
+    assert_eq!(ask(0.95).next(&stages), Next::Stop(SearchEnd::Precise));
+    assert_eq!(told(&ask(0.95), &stages), Some([15.0; 3]));
+    // what few values, or few requests, say is not plain
+    stages.pop();
+    for (effective, requests) in [(20.0, 600), (60.0, 60)] {
+        let short = [&stages[..], &[told_stage(15.0, 1.0, effective, requests)]].concat();
+        assert!(matches!(ask(0.95).next(&short), Next::Measure(_)));
+    }
+    // the budget of this one was used up
+    let low = [1.0, 2.0, 4.0, 8.0, 16.0].map(|load| told_stage(load, 1.0, 150.0, 150));
+    let near = [
+        told_stage(32.0, 0.0, 6.1, 150),
+        told_stage(22.0, 0.0, 172.0, 172),
+        told_stage(17.0, 1.0, 1816.0, 1816),
+    ];
+    let stages = [&low[..], &near].concat();
+    let between = told(&ask(0.99), &stages).unwrap();
+    assert!(between[0] >= 17.0 && between[2] <= 21.0, "{between:?}");
+    assert_eq!(ask(0.99).sides(&stages), Some((17.0, 22.0)));
+    assert_eq!(ask(0.99).sides(&low), None);
+}
+
 #[test]
 fn a_search_says_why_it_cannot_tell() {
     let server = Server::Queue { squared_cov: 1.0 };
