@@ -294,7 +294,7 @@ fn closed_loop(
         .or_else(|| by_cycle(spans, load, counted).filter(|_| !steady));
     let rate = cycle.or_else(|| {
         if steady {
-            of_a_queue(spans, timeline)
+            of_few_waves(spans, timeline)
                 .or_else(|| by_littles_law(spans, mean_in_flight, 0.0, counted))
         } else {
             as_counted(spans, mean_in_flight, counted)
@@ -636,12 +636,15 @@ fn by_littles_law(
     Some((rate, interval))
 }
 
-/// The rate of the steady part of a closed loop of fewer than twenty waves whose requests spend most of their time before their first token: what one
-/// waits for is the work of those before it, the warm-up's among them, and not its own, so that the law would tell their lengths. What the server gives,
-/// in tokens per second, over the tokens of an answer: those are drawn anew for each. `None` where answers do not differ, or their tokens are not known.
-fn of_a_queue(spans: &[Span<'_>], timeline: &Timeline) -> Option<open_loop::Rate> {
+/// The rate of the steady part of a closed loop of fewer than twenty waves in which the law would tell something else: requests that spend most of their time
+/// before their first token wait for the work of those before them, the warm-up's among them, and not for their own; and of those that end when no more are
+/// sent each may have more of the server. What the server gives, in tokens per second, over the tokens of an answer: those are drawn anew for each. `None`
+/// where answers do not differ, or their tokens are not known.
+fn of_few_waves(spans: &[Span<'_>], timeline: &Timeline) -> Option<open_loop::Rate> {
+    /// The share of answers that end after the steady part from which on they are not alike.
+    const DRAIN: f64 = 0.25;
     let (mut before, mut stayed, mut answers) = (0.0, 0.0, Vec::new());
-    let mut slots = 0.0;
+    let (mut slots, mut later) = (0.0, 0_usize);
     for span in spans {
         slots += span.repeat.in_flight.mean(span.window)?;
         for row in span.rows() {
@@ -653,13 +656,16 @@ fn of_a_queue(spans: &[Span<'_>], timeline: &Timeline) -> Option<open_loop::Rate
             });
             before += instants.value(Metric::Ttft)?;
             stayed += instants.value(Metric::E2e)?;
+            later += usize::from(instants.ended()? > span.window.to);
         }
     }
     let first = answers.first()?.den;
     let alike = answers
         .iter()
         .all(|answer| (answer.den - first).abs() < 0.5);
-    if alike || before < 0.5 * stayed || float(answers.len()) >= MANY_WAVES * slots {
+    let n = float(answers.len());
+    let is_unlike = before >= 0.5 * stayed || float(later) > DRAIN * n;
+    if alike || !is_unlike || n >= MANY_WAVES * slots {
         return None;
     }
     let (total, seconds) = counted_in(spans, timeline);

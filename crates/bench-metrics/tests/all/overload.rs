@@ -344,3 +344,44 @@ fn the_rate_of_a_closed_loop_that_queues_is_known_no_better_than_the_lengths_of_
         "{held} of {seen}"
     );
 }
+
+/// Thirty slots whose streams share what the server gives, for two waves: most answers end when no more are asked for, and get more of it.
+#[test]
+fn the_rate_of_a_closed_loop_is_not_that_of_its_drain() {
+    let truth = 900.0 / 110.0;
+    let (mut held, mut seen) = (0, 0);
+    for seed in 0..40 {
+        let mut noise = Noise::seeded(seed);
+        let (mut now, mut records) = (0.0_f64, Vec::new());
+        let mut asks = |now: f64| (now, noise.one_of(20..=200_u32), Vec::new());
+        let mut running: Vec<(f64, u32, Vec<f64>)> = (0..30).map(|_| asks(0.0)).collect();
+        while !running.is_empty() {
+            now += running.len() as f64 / 0.9;
+            for (_, _, events) in &mut running {
+                events.push(now);
+            }
+            let is_whole = |one: &(f64, u32, Vec<f64>)| one.2.len() == one.1 as usize;
+            let (ended, rest): (Vec<_>, Vec<_>) = running.drain(..).partition(is_whole);
+            running = rest;
+            for (sent, _, events) in ended {
+                let mut record = answer(records.len() as u64, sent, &events);
+                if sent < 2_500.0 {
+                    record.phase = bench_schema::Phase::Warmup;
+                }
+                records.push(record);
+                running.extend((now < 6_500.0).then(|| asks(now)));
+            }
+        }
+        let cell = summarise_cell(&records, CellContext::new(Load::closed(30)));
+        let Some(rates) = cell.windows.steady else {
+            continue;
+        };
+        let interval = rates.requests_per_s_interval.unwrap();
+        seen += 1;
+        held += u32::from((interval.low..=interval.high).contains(&truth));
+    }
+    assert!(
+        seen >= 20 && f64::from(held) >= 0.88 * f64::from(seen),
+        "{held} of {seen}"
+    );
+}
