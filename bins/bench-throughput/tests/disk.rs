@@ -38,8 +38,14 @@ fn arguments<'a>(url: &'a str, requests: &'a str) -> Vec<&'a str> {
 fn on_a_full_disk(most_kib: u32, requests: &str, run: &Path) -> Result<Output> {
     let server = instant()?;
     let url = server.url();
-    let wanted = bench(&arguments(&url, requests));
-    let limited = format!("ulimit -f {}; exec \"$0\" \"$@\"", most_kib * 2);
+    let limit = format!("-f {}", most_kib * 2);
+    under(&limit, &arguments(&url, requests), run)
+}
+
+/// A run under a limit of the shell's.
+fn under(limit: &str, arguments: &[&str], run: &Path) -> Result<Output> {
+    let wanted = bench(arguments);
+    let limited = format!("ulimit {limit}; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &limited]).arg(wanted.get_program());
     command.args(wanted.get_args()).arg("--out").arg(run);
@@ -123,6 +129,40 @@ fn a_disk_that_is_full_is_said_at_once_and_the_run_counts_everything_all_the_sam
     );
     let kept = records(&run)?.len();
     assert!(kept > 0 && kept < 1500, "{kept}");
+    Ok(())
+}
+
+#[test]
+fn a_run_with_too_few_files_says_so_first_and_names_them_as_the_cause() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let url = server.url();
+    let mut args = arguments(&url, "2000");
+    args.extend(["--concurrency", "200"]);
+    let output = under("-n 100", &args, &run)?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let told = [
+        "200 streams need about 264 open files",
+        "only 100",
+        "--keep-going",
+    ];
+    assert!(told.iter().all(|told| said.contains(told)), "{said}");
+    args.push("--keep-going");
+    let output = under("-n 100", &args, &run)?;
+    let said = stderr(&output);
+    let first = said.lines().next().unwrap_or_default();
+    let told = [
+        "warning: 200 streams need about 264 open files",
+        "ulimit -Hn",
+    ];
+    assert!(told.iter().all(|told| first.contains(told)), "{said}");
+    let mut cannot = said.lines().filter(|line| line.contains("cannot write"));
+    assert!(
+        cannot.all(|line| line.contains("Too many open files") && line.contains("ulimit -n")),
+        "{said}"
+    );
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::Problem;
-use crate::journal::JournalError;
+use crate::journal::{JournalError, cure};
 
 /// Why a run could not be made, or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +51,14 @@ pub enum RunError {
     Journal(#[from] JournalError),
     /// The result itself cannot be written.
     #[error(
-        "the result is shown, but could not be stored; the requests written so far are in {0}: free some disk space, then run `bench-report recover {0}`"
+        "the result is shown, but could not be stored; the requests written so far are in {0}: {cure}, then run `bench-report recover {0}`",
+        cure = .1.cure()
     )]
     NotStored(PathBuf, #[source] Box<RunError>),
     /// A report cannot be written.
     #[error(
-        "the result is shown, but a report could not be written: free some disk space, then run `bench-report render {0}`"
+        "the result is shown, but a report could not be written: {cure}, then run `bench-report render {0}`",
+        cure = .1.cure()
     )]
     NoReport(PathBuf, #[source] Box<RunError>),
     /// A thread or its runtime could not be started.
@@ -95,6 +97,18 @@ pub enum RunError {
         "no request completed: {0}\n  help: requests.jsonl in the run directory has the outcome of every request"
     )]
     NothingAnswered(String),
+}
+
+impl RunError {
+    /// What helps where something could not be written.
+    pub(crate) fn cure(&self) -> &'static str {
+        let known = match self {
+            Self::Journal(JournalError::Create { cause, .. }) => cure(cause),
+            Self::Journal(JournalError::Lost { source, .. }) => cure(source),
+            _ => None,
+        };
+        known.unwrap_or("remove the cause")
+    }
 }
 
 impl From<bench_client::ClientError> for RunError {

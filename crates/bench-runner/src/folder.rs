@@ -59,7 +59,7 @@ impl RunDirectory {
 
     /// The directory of this name, whatever is in it.
     pub(crate) fn held(path: PathBuf, progress: Progress) -> Result<Self, RunError> {
-        let cannot = |source| cannot(&path, source);
+        let cannot = |cause| cannot(&path, cause);
         fs::create_dir_all(&path).map_err(cannot)?;
         let lock = hold_folder(&path).map_err(|_| RunError::OutInUse(path.clone()))?;
         let home = Home {
@@ -140,7 +140,7 @@ impl RunDirectory {
     /// Write a file as a whole: readers see the old text or the new one, never half.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
         let path = self.path()?.join(name);
-        replace(&path, text).map_err(|source| cannot(&path, source))
+        replace(&path, text).map_err(|cause| cannot(&path, cause))
     }
 
     /// Something to know, above the display.
@@ -224,9 +224,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     bench_schema::replace_file(path, |file| file.write_all(text.as_bytes()))
 }
 
-pub(crate) fn cannot(path: &Path, source: io::Error) -> RunError {
+pub(crate) fn cannot(path: &Path, cause: io::Error) -> RunError {
     let path = path.to_owned();
-    RunError::Journal(JournalError::Create { path, source })
+    RunError::Journal(JournalError::Create { path, cause })
 }
 
 #[cfg(test)]

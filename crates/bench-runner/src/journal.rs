@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use bench_schema::{JournalFile, JournalPart, PartMeter, sync_folder};
+use rustix::io::Errno;
 use serde::Serialize;
 
 /// What went wrong with a journal.
@@ -18,8 +19,8 @@ use serde::Serialize;
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum JournalError {
     /// The file could not be made.
-    #[error("cannot write {path}; choose another folder with --out")]
-    Create { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {cause}; {}", cure(cause).unwrap_or("choose another folder with --out"))]
+    Create { path: PathBuf, cause: io::Error },
     /// Some lines never reached the disk.
     #[error(
         "{} of {path} could not be written; the result includes them, and what was written before is intact",
@@ -36,6 +37,21 @@ pub enum JournalError {
         "{0} was changed by another program during the run; the result includes every request, but the file is incomplete"
     )]
     Changed(PathBuf),
+}
+
+/// What makes it possible to write a file in the place where it is, as far as the system's error tells that.
+pub(crate) fn cure(cause: &io::Error) -> Option<&'static str> {
+    match (Errno::from_io_error(cause), cause.kind()) {
+        (Some(Errno::MFILE), _) => {
+            Some("raise the limit on open files (ulimit -n), or use fewer streams")
+        }
+        (Some(Errno::NFILE), _) => Some("raise the system's limit on open files (fs.file-max)"),
+        (_, io::ErrorKind::StorageFull) => Some("free some disk space"),
+        (_, io::ErrorKind::QuotaExceeded) => Some("free some space of the disk quota"),
+        (_, io::ErrorKind::FileTooLarge) => Some("raise the limit on file sizes (ulimit -f)"),
+        (_, io::ErrorKind::IsADirectory) => Some("remove the folder of this name"),
+        _ => None,
+    }
 }
 
 /// Lines waiting in memory beyond this are given up, the oldest kept: a run that cannot write must not eat the machine.
@@ -72,7 +88,7 @@ impl Journal {
     ) -> Result<Self, JournalError> {
         let path = folder.join(file.part_name(0));
         let part =
-            Part::create(path.clone()).map_err(|source| JournalError::Create { path, source })?;
+            Part::create(path.clone()).map_err(|cause| JournalError::Create { path, cause })?;
         Ok(Self {
             folder: folder.to_owned(),
             file,
@@ -127,8 +143,9 @@ impl Journal {
         let new_trouble = self.trouble.is_none();
         self.trouble = result.err();
         let trouble = self.trouble.as_ref().filter(|_| new_trouble)?;
+        let cure = cure(trouble).map_or_else(String::new, |cure| format!("; {cure}"));
         Some(format!(
-            "cannot write {}: {trouble}; the run continues in memory and retries",
+            "cannot write {}: {trouble}; the run continues in memory and retries{cure}",
             self.current().display()
         ))
     }

@@ -219,7 +219,7 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
             other => other.to_string(),
         };
         TrustReason {
-            next: Some("free disk space, and measure again".to_owned()),
+            next: Some(format!("{}, and measure again", error.cure())),
             ..TrustReason::new("journal_incomplete", TrustVerdict::Doubtful, what)
         }
     });

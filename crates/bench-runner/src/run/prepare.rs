@@ -113,7 +113,12 @@ impl<'a> Run<'a> {
         // The settings were checked; what cannot be read all the same is told when the run is concluded.
         let asked = Asked::of(&settings.stored()).unwrap_or_default();
         if !output.dry_run {
-            make_room_for(&cells, settings)?;
+            let keep_going = settings.limits.keep_going;
+            match make_room_for(&cells, settings) {
+                Some(few) if keep_going => progress.note(&format!("warning: {few}; requests that find none fail: raise the hard limit (ulimit -Hn), or use fewer streams")),
+                Some(few) => return Err(RunError::Client(format!("{few}\n  help: raise the hard limit (ulimit -Hn), or use fewer streams; use --keep-going to measure anyway"))),
+                None => {}
+            }
         }
         let mut run = Self {
             program,
@@ -539,7 +544,7 @@ const BESIDE: u64 = 64;
 
 /// Raise the limit on open files as far as the system allows. Where even that is too low for the streams of a cell, say so now: requests that fail
 /// because of it would be taken for the server's.
-fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
+fn make_room_for(cells: &[Cell], settings: &Settings) -> Option<String> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -555,12 +560,7 @@ fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let loads = cells.iter().map(|cell| cell.load.part(index, count));
     let streams = loads.filter_map(|load| streams(&load)).max().unwrap_or(0);
     widen_table((streams + BESIDE).max(USUAL), allowed);
-    match short(streams, allowed) {
-        Some(problem) if !shares_connections && !settings.limits.keep_going => {
-            Err(RunError::Client(problem))
-        }
-        _ => Ok(()),
-    }
+    short(streams, allowed).filter(|_| !shares_connections)
 }
 
 /// Open files that there is room for whatever is asked: an open loop does not say how many it will need.
@@ -592,8 +592,7 @@ fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
     };
     (needed > allowed).then(|| {
         format!(
-            "{who} about {needed} open files, but the system allows this process only {allowed}\n  \
-             help: raise the hard limit (ulimit -Hn), or use fewer streams; use --keep-going to measure anyway"
+            "{who} about {needed} open files, but the system allows this process only {allowed}"
         )
     })
 }

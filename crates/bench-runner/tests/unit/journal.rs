@@ -134,3 +134,25 @@ proptest! {
         prop_assert!(REQUESTS.missing_in(folder.path()).is_empty());
     }
 }
+
+#[test]
+fn an_error_names_its_cause_and_what_helps_against_that() {
+    let said = |cause: io::Error| {
+        let path = "run/cells.json".into();
+        JournalError::Create { path, cause }.to_string()
+    };
+    let of = |errno: Errno| said(errno.into());
+    for (errno, cause, cure) in [
+        (Errno::MFILE, "open files", "ulimit -n"),
+        (Errno::NOSPC, "No space left", "free some disk space"),
+        (Errno::DQUOT, "quota", "free some space of the disk quota"),
+        (Errno::FBIG, "too large", "ulimit -f"),
+        (Errno::ACCESS, "Permission denied", "--out"),
+        (Errno::ROFS, "Read-only", "--out"),
+    ] {
+        let said = of(errno);
+        let told = ["run/cells.json", cause, cure];
+        assert!(told.iter().all(|told| said.contains(told)), "{said}");
+        assert_eq!(said.contains("--out"), cure == "--out", "{said}");
+    }
+}
