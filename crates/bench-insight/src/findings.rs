@@ -109,7 +109,7 @@ fn is_told_by(of_scenarios: &[Finding], about: &Finding) -> bool {
         })
 }
 
-/// What several runs say that differ in a tag: from the fastest cell of each a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
+/// What several runs say that differ in a tag: from the fastest cell of each (of open loops, the fastest whose rate all have) a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
 /// scaling along it, a named one (`model`, `dataset`, `layout`) as a comparison of the rates; from the cell under least load, where
 /// nothing waits, what their prompts cost. Scaling is of the mean of a level's runs, all else of its first. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
@@ -121,16 +121,37 @@ pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
             firsts.push(run);
         }
     }
-    let found = scaling.or_else(|| facts::beside(tag, &by_tag(tag, &firsts, fastest)));
+    let common = fastest_of_all(&firsts);
+    let pick = |run| common.map_or_else(|| fastest(run), |id| RunRecord::cell(run, id));
+    let found = scaling.or_else(|| facts::beside(tag, &by_tag(tag, &firsts, pick)));
     let prompts = lengths::prompt(&by_tag(tag, &firsts, quietest));
     found.into_iter().chain(prompts).collect()
 }
 
 fn fastest(run: &RunRecord) -> Option<&CellRecord> {
-    let cells = run.cells.iter().filter(|cell| view::is_reached(cell));
-    let rates = cells.filter_map(|cell| Some((cell, view::requests_per_s(cell)?)));
+    fastest_where(run, |_| true)
+}
+
+fn fastest_where(run: &RunRecord, is_wanted: impl Fn(&CellRecord) -> bool) -> Option<&CellRecord> {
+    let wanted = run.cells.iter().filter(|cell| is_wanted(cell));
+    let rates = wanted.filter_map(|cell| Some((cell, rate(cell)?)));
     let best = rates.max_by(|a, b| a.1.total_cmp(&b.1));
     best.map(|(cell, _)| cell)
+}
+
+fn rate(cell: &CellRecord) -> Option<f64> {
+    view::requests_per_s(cell).filter(|_| view::is_reached(cell))
+}
+
+/// The id of the open loop in which most was served, of those whose rate each run has: what a server keeps up with, it serves at the rate that was asked
+/// for, so that the fastest cells of two runs differ by what was asked.
+fn fastest_of_all<'a>(runs: &[&'a RunRecord]) -> Option<&'a str> {
+    let common = |cell: &CellRecord| {
+        let mut same = runs.iter().map(|run| run.cell(&cell.id));
+        cell.load.is_open() && same.all(|cell| cell.and_then(rate).is_some())
+    };
+    let first: &'a RunRecord = runs.first()?;
+    Some(&fastest_where(first, common)?.id)
 }
 
 fn quietest(run: &RunRecord) -> Option<&CellRecord> {
@@ -145,10 +166,10 @@ fn quietest(run: &RunRecord) -> Option<&CellRecord> {
 }
 
 /// One cell of each run, the run's tag as its only factor.
-fn by_tag(
+fn by_tag<'a>(
     tag: &str,
-    runs: &[&RunRecord],
-    pick: fn(&RunRecord) -> Option<&CellRecord>,
+    runs: &[&'a RunRecord],
+    pick: impl Fn(&'a RunRecord) -> Option<&'a CellRecord>,
 ) -> Vec<CellRecord> {
     runs.iter()
         .filter_map(|run| {

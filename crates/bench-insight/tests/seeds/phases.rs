@@ -56,6 +56,28 @@ fn phase_report_models_of_separate_runs_are_told_apart_by_their_tag() {
     near(rate[0] / rate[2], 4.65, 0.01);
 }
 
+/// Answers that outlast the load have no served rate; the fastest of the other cells was asked for less, and is no slower server for it.
+#[test]
+fn open_loops_of_separate_runs_are_held_against_each_other_at_a_rate_that_all_have() {
+    let mut runs = [load::run("phases-rates"), load::run("phases-rates")];
+    for (run, model) in runs.iter_mut().zip(["short", "long"]) {
+        run.tags.insert("dataset".to_owned(), model.to_owned());
+        for cell in &mut run.cells {
+            let window = cell.windows.whole.as_mut().unwrap();
+            let asked = cell.id.trim_start_matches('r').parse().ok();
+            window.requests_per_s = asked;
+            if (model, cell.id.as_str()) == ("long", "r20") {
+                (window.requests_per_s, window.output_tokens_per_s) = (None, None);
+            }
+        }
+    }
+    let refs: Vec<&RunRecord> = runs.iter().collect();
+    let all = bench_insight::findings_by_tag("dataset", &refs);
+    let rate = figures(fact(&all, Fact::WorkloadsDiffer), Known::RequestRate);
+    near(rate[0], 5.0, 1e-6);
+    near(rate[1], 5.0, 1e-6);
+}
+
 #[test]
 fn phase_report_at_the_high_rate_most_of_what_is_offered_waits() {
     // §4 and §9 give 0.65 for "queue buildup" and do not say of what; the table's own numbers say 1 − 2.84 / 20.
