@@ -151,7 +151,7 @@ fn without_reading_again(finding: &mut Finding) {
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
 /// that nobody knows.
 fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 10] = [
+    const NOT_HEALTHY: [&str; 11] = [
         "failures",
         "away",
         "backed_off",
@@ -159,6 +159,7 @@ fn is_doubted(run: &RunRecord) -> bool {
         "connection_full",
         "empty_answers",
         "load_not_reached",
+        "rate_undecided",
         "short_answers",
         "stalled",
         "not_stationary",

@@ -383,7 +383,7 @@ pub(crate) fn answer_rests_on(found: &CapacityRecord, cell: &CellRecord) -> bool
 
 /// Without what a search does on purpose: stages too short for a quantile, of which only the share within is used; loads at which queues come and go.
 pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
-    let on_purpose = ["few_samples", "not_stationary"];
+    let on_purpose = ["few_samples", "not_stationary", "rate_undecided"];
     let reasons = trust.reasons.into_iter();
     Trust::from_reasons(
         reasons

@@ -305,6 +305,49 @@ fn a_closed_loop_that_never_reaches_its_concurrency_is_not_measured_at_it() {
 }
 
 #[test]
+fn an_open_loop_of_which_nobody_can_tell_whether_a_queue_grew_is_doubtful() {
+    let code = "rate_undecided";
+    let of = |served: Option<f64>, high: f64| {
+        judged(&[open(|c| {
+            let windows = [&mut c.windows.steady, &mut c.windows.whole];
+            for rates in windows.into_iter().flatten() {
+                rates.requests_per_s = Some(15.0);
+                rates.requests_per_s_interval = bench_metrics::interval(
+                    &bench_metrics::Estimate::bounded(15.0, 13.0, high, 0.95),
+                );
+                rates.offered_requests_per_s = Some(20.0);
+                rates.served_requests_per_s = served;
+            }
+        })])
+    };
+    let told = of(None, 20.0);
+    speaks(&told, code, TrustVerdict::Doubtful);
+    let words = &told
+        .reasons
+        .iter()
+        .find(|r| r.code == code)
+        .unwrap()
+        .message;
+    assert!(
+        words.contains("15.0 requests/s were served") && words.contains("20.0 were offered"),
+        "{words}"
+    );
+    for other in [of(Some(15.0), 20.0), of(None, 17.0)] {
+        assert!(other.reasons.iter().all(|r| r.code != code));
+    }
+    let hardly = judged(&[open(|c| {
+        let windows = [&mut c.windows.steady, &mut c.windows.whole];
+        for rates in windows.into_iter().flatten() {
+            rates.requests_per_s = Some(20.0);
+            let wide = bench_metrics::Estimate::bounded(20.0, 7.0, 20.0, 0.95);
+            rates.requests_per_s_interval = bench_metrics::interval(&wide);
+            rates.served_requests_per_s = Some(20.0);
+        }
+    })]);
+    speaks(&hardly, code, TrustVerdict::Doubtful);
+}
+
+#[test]
 fn an_open_loop_whose_answers_outlast_it_is_not_measured_at_its_rate() {
     let code = "load_not_reached";
     let of = |rate: Option<f64>| {

@@ -25,6 +25,12 @@ pub struct TimeCounts {
 }
 
 impl TimeCounts {
+    /// Tokens of an event, of those whose requests tell them: those of one that was cut off before have as many.
+    pub(crate) fn tokens_per_event(&self) -> Option<f64> {
+        let counted = self.events - self.uncounted_events;
+        (counted > 0).then(|| self.tokens / counted as f64)
+    }
+
     /// Adds other counts to these.
     pub fn add(&mut self, other: &Self) {
         self.events += other.events;

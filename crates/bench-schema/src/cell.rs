@@ -280,7 +280,7 @@ pub struct Rates {
     /// Open loop: requests due per second, from the first due to the last. Since 2.0.
     pub offered_requests_per_s: Option<f64>,
     /// Open loop: the same requests' completions per second, followed to their ends: what was offered over one plus the growth of the time that they
-    /// take, times the share that completed; lower than what was offered where the queue grew. Since 2.0.
+    /// take, times the share that completed; lower than what was offered where the queue grew. Absent where nobody can tell whether it grew. Since 2.0.
     pub served_requests_per_s: Option<f64>,
     /// Output tokens per second; absent where token counts are unknown, or requests per second are.
     pub output_tokens_per_s: Option<f64>,

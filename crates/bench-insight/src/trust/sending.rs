@@ -92,6 +92,39 @@ pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
+/// An open loop of which the data do not tell whether its server keeps up, or hardly. Where the rate itself moves, so do latencies.
+pub(super) fn rate_undecided(scene: &Scene<'_>) -> Option<Seen> {
+    let Some((served, most)) = view::undecided(scene.cell) else {
+        return hardly_known(scene);
+    };
+    let what = format!(
+        "nobody can tell whether the server keeps up: {} requests/s were served while load was offered, and {} were offered and answered in the end",
+        text::number(served),
+        text::number(most),
+    );
+    Some(Seen {
+        detail:
+            "; the rate lies between the two, and latencies may depend on the length of the run"
+                .to_owned(),
+        ..Seen::new(1.0 - served / most, what)
+    })
+}
+
+/// A rate of an open loop that may be less than half of what its row says.
+fn hardly_known(scene: &Scene<'_>) -> Option<Seen> {
+    let rates = scene.cell.headline_rates()?;
+    let least = rates.requests_per_s_interval?.low;
+    let rate = rates
+        .requests_per_s
+        .filter(|_| scene.cell.load.has_one_rate())?;
+    let open = 1.0 - least / rate;
+    let what = format!(
+        "latencies may grow so fast that the server keeps up with no more than {} requests/s",
+        text::number(least)
+    );
+    (open > 0.5).then(|| Seen::new(open, what))
+}
+
 /// Whether most of that is the connection's, which did not take the request. Up to a millisecond it may be the client's own time, and where one request
 /// was in flight it is.
 fn is_the_connections(scene: &Scene<'_>, idle: f64) -> bool {

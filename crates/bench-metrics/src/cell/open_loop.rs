@@ -48,7 +48,7 @@ pub(super) type Rate = (f64, Option<Interval>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub(super) rate: Told,
-    /// Of a queue that grew: the answers were counted that ended while load was offered, from the first one's end on.
+    /// Of a queue that grew, or may have grown: the answers were counted that ended while load was offered, from the first one's end on.
     pub(super) while_offered: bool,
 }
 
@@ -56,6 +56,8 @@ pub(super) struct Served {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
     Rate(Rate),
+    /// The data do not tell whether a queue grows: the answers that ended while load was offered, and up to all that was offered and answered.
+    Undecided(Rate),
     /// Of a queue that grows, of which no more than a first wave ended while load was offered: what was counted until the last end.
     Counted,
     /// Answers take longer than load was offered.
@@ -172,7 +174,7 @@ fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
 
 /// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, and at least that over
 /// 1 + g, g being the most by which the time that requests take may grow in a second: never less than what their spread leaves open. Where one
-/// grows, answers that ended while load was offered.
+/// grows, or may grow, answers that ended while load was offered.
 fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
@@ -191,15 +193,10 @@ fn served<'a>(
         return None;
     }
     let asked = Asked::of(rows(), offered, timeline);
-    if repeats.clone().any(|repeat| piles_up(repeat, load, &asked)) {
-        let parts = between_ends(repeats.clone());
-        // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
-        let stays = rows().filter(|row| row.completed());
-        let stays = stays.map(|row| (row.left() - row.instants().due).as_secs_f64());
-        let shortest = stays.fold(f64::INFINITY, f64::min);
-        let seen: f64 = parts.iter().map(|part| part.den).sum();
-        let ended = BlockMean::of_parts(parts.iter()).filter(|_| seen >= shortest);
-        let ended = ended.and_then(|ended| Some((ended.value, interval_of_rate(&ended)?)));
+    let queues = repeats.clone().map(|repeat| queue(repeat, load, &asked));
+    let queue = queues.max().unwrap_or(Queue::None);
+    if queue == Queue::Grows {
+        let ended = ended_while_offered(repeats.clone());
         let while_offered = ended.is_some();
         let rate = ended.map_or(Told::Counted, |(rate, interval)| {
             Told::Rate((rate, Some(interval)))
@@ -210,9 +207,36 @@ fn served<'a>(
         return served(Told::Nothing, false);
     }
     let rate = offered * float(completed) / float(rows().count());
+    let ended = ended_while_offered(repeats.clone());
     let most = most_growth(repeats)?;
-    let interval = interval_of(rate / (1.0 + most), rate, LEVEL);
-    served(Told::Rate((rate, interval)), false)
+    let low = rate / (1.0 + most);
+    let sure = match queue {
+        Queue::None => 0.0,
+        Queue::Seems => SURE_OF_A_QUEUE,
+        Queue::MayGrow | Queue::Grows => SURE,
+    };
+    if low < sure * rate
+        && let Some((ended, interval)) = ended.filter(|(ended, _)| *ended < ABLE * rate)
+    {
+        let interval = interval_of(interval.low, rate, LEVEL);
+        return served(Told::Undecided((ended, interval)), true);
+    }
+    served(Told::Rate((rate, interval_of(low, rate, LEVEL))), false)
+}
+
+/// The answers that ended while load was offered. `None` less than a stay after the first end: they are still those of the first wave then, and tell how
+/// it came.
+fn ended_while_offered<'a>(
+    repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
+) -> Option<(f64, Interval)> {
+    let stays = repeats.clone().flat_map(|repeat| repeat.rows);
+    let stays = stays.filter(|row| row.completed());
+    let stays = stays.map(|row| (row.left() - row.instants().due).as_secs_f64());
+    let shortest = stays.fold(f64::INFINITY, f64::min);
+    let parts = between_ends(repeats);
+    let seen: f64 = parts.iter().map(|part| part.den).sum();
+    let ended = BlockMean::of_parts(parts.iter()).filter(|_| seen >= shortest)?;
+    Some((ended.value, interval_of_rate(&ended)?))
 }
 
 /// The ends of a repeat's answers from the first due on, in order, those carried over from the warm-up among them, for they are the server's work
@@ -254,6 +278,7 @@ fn between_ends<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> 
 const STRETCHES: usize = 16;
 /// A growth of the requests in flight counts from these many standard errors on.
 const ERRORS: f64 = 3.0;
+const SEEMS: f64 = 2.0;
 /// Share of the offered requests that must have been left over.
 const LEFT_OVER: f64 = 0.04;
 /// Requests below which a queue that grows cannot be told from chance.
@@ -264,6 +289,9 @@ const LONGER: f64 = 1.3;
 const SHORT: f64 = 0.93;
 /// The same, from which on it is able to serve the rate.
 const ABLE: f64 = 0.97;
+/// The least that the growth of times leaves of a rate that is told without a doubt; and where a queue seems to grow.
+const SURE: f64 = 0.85;
+const SURE_OF_A_QUEUE: f64 = 0.95;
 /// Served in the last quarter over what was asked for, below which a server may be full; and how much of a growth in flight shows in what it gives.
 const FULL: f64 = 0.85;
 const RESPONDS: f64 = 0.25;
@@ -309,22 +337,31 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether what the schedule started, requests or conversations, piles up for as long as load is offered, and is still there at its end: what a burst
-/// leaves goes away again.
-fn piles_up(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> bool {
+/// Whether a queue grows for as long as load is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Queue {
+    None,
+    /// Somebody waits longer and longer, and less is served than asked for, but what piles up is no more than random arrivals may leave.
+    MayGrow,
+    /// The same, where it is a little more.
+    Seems,
+    Grows,
+}
+
+/// Whether a queue grows in a repeat. Of few requests none is sure.
+fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
     let mut started: Vec<Stamp> = starts(repeat).map(|start| start.due).collect();
     started.sort_unstable();
     let (Some(first), Some(last)) = (started.first(), started.last()) else {
-        return false;
+        return Queue::None;
     };
     let offered = Window {
         from: *first,
         to: *last,
     };
-    if repeat.rows.len() < FEWEST_OF_A_QUEUE || offered.length() <= Nanos::ZERO {
-        return false;
+    if offered.length() <= Nanos::ZERO {
+        return Queue::None;
     }
-    // The first stretch fills an empty server, whatever the load.
     let mut ended: Vec<Stamp> = ends(repeat).collect();
     ended.sort_unstable();
     let level = |stretch: usize| {
@@ -334,44 +371,56 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> bool {
     };
     let levels: Vec<f64> = (1..=STRETCHES).map(level).collect();
     let waits = waits_longer(repeat.rows);
-    let served = asked.share(part(offered, 0.5, 1.0));
-    let one_rate = load.has_one_rate();
-    if one_rate {
-        // Long answers fill a server for as long as they take, without making anybody wait and without being slower for it.
-        let slower = grows_slower(repeat.rows);
-        let busy = || {
-            is_busy(
-                repeat,
-                served * asked.requests_per_s,
-                &levels[STRETCHES / 2..],
-            )
+    let sure = |grows: bool| {
+        if grows && repeat.rows.len() >= FEWEST_OF_A_QUEUE {
+            Queue::Grows
+        } else {
+            Queue::MayGrow
+        }
+    };
+    let rise = rise(&levels, float(started.len()));
+    if !load.has_one_rate() {
+        // Where the rate itself moves, the number in flight is no straight line.
+        return if waits {
+            sure(rise.is_some())
+        } else {
+            Queue::None
         };
-        if served < SHORT && (slower || is_full(repeat, offered, asked)) && busy() {
-            return true;
-        }
-        // The luck of a random schedule makes requests pile up too, but a server that is able to serve the rate then serves more than it.
-        if !waits && !slower || served >= ABLE {
-            return false;
-        }
     }
-    let [first, .., to] = levels[..] else {
-        return false;
+    let served = asked.share(part(offered, 0.5, 1.0));
+    // Long answers fill a server for as long as they take, without making anybody wait and without being slower for it.
+    let slower = grows_slower(repeat.rows);
+    let late = &levels[STRETCHES / 2..];
+    let busy = || is_busy(repeat, served * asked.requests_per_s, late);
+    if served < SHORT && (slower || is_full(repeat, offered, asked)) && busy() {
+        return sure(true);
+    }
+    // The luck of a random schedule makes requests pile up too, but a server that is able to serve the rate then serves more than it.
+    if !waits && !slower || served >= ABLE {
+        return Queue::None;
+    }
+    match rise {
+        Some((growth, error)) if growth >= ERRORS * error => sure(true),
+        Some((growth, error)) if growth >= SEEMS * error => Queue::Seems,
+        _ => Queue::MayGrow,
+    }
+}
+
+/// By how much what the schedule started, requests or conversations, piled up, and the error of that: where it is more than a few and still there at the
+/// end of the load, since what a burst leaves goes away again. The first stretch fills an empty server, whatever the load.
+fn rise(levels: &[f64], started: f64) -> Option<(f64, f64)> {
+    let [first, .., to] = *levels else {
+        return None;
     };
     let (growth, n) = (to - first, float(STRETCHES - 1));
     let most = levels.iter().copied().fold(0.0, f64::max);
-    let counts = LEFT_OVER * float(started.len()) * n / float(STRETCHES);
+    let counts = LEFT_OVER * started * n / float(STRETCHES);
     if growth < counts || to < 0.7 * most || to <= levels[STRETCHES * 2 / 3] {
-        return false;
+        return None;
     }
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
     let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();
-    let error = (squares / (n - 1.0) * n).sqrt();
-    // Where the rate itself moves, the number in flight is no straight line.
-    if one_rate {
-        growth >= ERRORS * error
-    } else {
-        waits
-    }
+    Some((growth, (squares / (n - 1.0) * n).sqrt()))
 }
 
 /// Whether the server gives no more, and less than is asked for, with more in flight: from the second quarter of the time in which load is offered to

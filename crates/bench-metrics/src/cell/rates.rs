@@ -216,55 +216,88 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let counted = counted_out(spans, seconds, timeline);
     let while_offered = served.is_some_and(|served| served.while_offered);
     let of_tokens = spans_of_tokens(spans, while_offered, timeline);
+    let undecided = served.is_some_and(|served| matches!(served.rate, Told::Undecided(_)));
     let served = served.map(|served| told(served.rate, spans, (seconds, counted), timeline));
     let closed =
         (!load.is_open()).then(|| closed_loop(spans, load, mean_in_flight, &counted, timeline));
     let (known, in_cycles) = closed.unwrap_or((served.flatten(), false));
-    let rows = || spans.iter().flat_map(Span::rows);
-    let (requests, completed) = (rows().count(), rows().filter(|r| r.completed()).count());
+    let requests = spans.iter().flat_map(Span::rows).count();
+    let completed = spans
+        .iter()
+        .flat_map(Span::rows)
+        .filter(|r| r.completed())
+        .count();
     let even = reached.map(|reached| reached * float(completed) / float(requests));
     let has_rate = served.is_none_or(|rate| rate.is_some());
     let rate = has_rate.then(|| at_most(even, known.unwrap_or(counted)));
-    let (requests_per_s, requests_per_s_interval) =
-        (rate.map(|rate| rate.0), rate.and_then(|rate| rate.1));
+    let requests_per_s = rate.map(|rate| rate.0);
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let same = |(even, rate): (f64, f64)| (rate / even - 1.0).abs() < 1e-9;
     let followed = in_cycles || load.is_open() && even.zip(requests_per_s).is_some_and(same);
     let all_at = requests_per_s.filter(|_| followed);
     let (total, counted_seconds) = tokens_came((spans, &of_tokens), all_at, timeline);
-    // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
-    let counted = total.events - total.uncounted_events;
-    let per_event = (counted > 0).then(|| total.tokens / counted as f64);
-    let uncounted = per_event.unwrap_or(0.0);
-    let tokens_of = |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * uncounted;
-    let output = per_event
-        .filter(|_| has_rate)
-        .map(|_| tokens_of(&total) / counted_seconds);
+    let per_event = total.tokens_per_event().filter(|_| has_rate);
+    let tokens_of =
+        |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
+    let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
+    let seen = |value| {
+        let steady = steady && !load.is_open();
+        let by_streams = steady
+            .then(|| of_streams(value, spans, mean_in_flight))
+            .flatten();
+        by_streams.or_else(|| around(value, &of_tokens, timeline, &tokens_of))
+    };
+    let open = Open::of(load.is_open() && followed, undecided);
     Some(Rates {
         window: spans.first()?.window,
         seconds,
         requests: Some(requests as u64),
         requests_per_s,
-        requests_per_s_interval,
+        requests_per_s_interval: rate.and_then(|rate| rate.1),
         offered_requests_per_s: offered,
-        served_requests_per_s: served.flatten().map(|(rate, _)| rate),
+        served_requests_per_s: served.flatten().filter(|_| !undecided).map(|rate| rate.0),
         output_tokens_per_s: output,
-        output_tokens_per_s_interval: output.and_then(|value| {
-            if load.is_open() && followed {
-                // What their growth leaves open of the requests it leaves open of their tokens.
-                let each = value / requests_per_s?;
-                let of_requests = requests_per_s_interval?;
-                return interval_of(of_requests.low * each, of_requests.high * each, LEVEL);
-            }
-            let closed = (steady && !load.is_open()).then_some(mean_in_flight);
-            let by_streams = closed.and_then(|in_flight| of_streams(value, spans, in_flight));
-            by_streams.or_else(|| around(value, &of_tokens, timeline, &tokens_of))
-        }),
+        output_tokens_per_s_interval: output.and_then(|value| open.of_tokens(value, rate?, seen)),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
         mean_in_flight,
         peak_in_flight: peak(spans),
     })
+}
+
+/// What is left open of the requests of an open loop is left open of their tokens.
+enum Open {
+    Both,
+    /// It may have been as much as was offered.
+    Above,
+    Neither,
+}
+
+impl Open {
+    fn of(followed: bool, undecided: bool) -> Self {
+        match (followed, undecided) {
+            (true, _) => Self::Both,
+            (_, true) => Self::Above,
+            _ => Self::Neither,
+        }
+    }
+
+    fn of_tokens(
+        &self,
+        value: f64,
+        (rate, interval): open_loop::Rate,
+        seen: impl FnOnce(f64) -> Option<Interval>,
+    ) -> Option<Interval> {
+        let end = |of: f64| value * of / rate;
+        match self {
+            Self::Both => interval.and_then(|i| interval_of(end(i.low), end(i.high), LEVEL)),
+            Self::Above => {
+                let (seen, most) = (seen(value)?, end(interval?.high));
+                interval_of(seen.low, seen.high.max(most), LEVEL)
+            }
+            Self::Neither => seen(value),
+        }
+    }
 }
 
 /// The rate at which an open loop is served. The first of a few waves that end while load is offered tell none: those until the last end do.
@@ -275,8 +308,10 @@ fn told(
     timeline: &Timeline,
 ) -> Option<open_loop::Rate> {
     match rate {
-        Told::Rate(rate) if rate.1.is_some() => Some(rate),
-        Told::Rate(_) | Told::Counted => Some(either_way(spans, seconds, counted, timeline)),
+        Told::Rate(rate) | Told::Undecided(rate) if rate.1.is_some() => Some(rate),
+        Told::Rate(_) | Told::Undecided(_) | Told::Counted => {
+            Some(either_way(spans, seconds, counted, timeline))
+        }
         Told::Nothing => None,
     }
 }

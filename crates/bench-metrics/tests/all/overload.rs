@@ -195,6 +195,48 @@ fn conversations_that_wait_for_each_other_overload_a_server_without_a_queue_that
 }
 
 #[test]
+fn where_a_pause_of_arrivals_hides_a_queue_the_rate_is_not_what_was_offered() {
+    // Four at a time of 40 tokens of 10.25 ms: 9.76 answers a second, in conversations of four turns that nobody thinks between.
+    let slots = Batch {
+        base: 10.25,
+        cap: 4,
+        ..TAKES_ALL
+    };
+    let most = 4.0 / 0.41;
+    for load in [(3.2, 20.0), (3.05, 20.0), (2.8, 25.0)] {
+        let mut above = 0;
+        for seed in 0..40 {
+            let rates = rates(slots, plan(seed, load, 40..=40, (4, 0.0)));
+            let told = rates.requests_per_s.unwrap();
+            let output = rates.output_tokens_per_s.unwrap();
+            let high = rates.requests_per_s_interval.unwrap().high;
+            assert!(
+                rates.served_requests_per_s.is_some() || (high / load.0 - 4.0).abs() < 1e-6,
+                "what nobody can tell reaches up to what was offered: {rates:?}"
+            );
+            above += u32::from(told.max(output / 40.0) > 1.03 * most);
+        }
+        assert!(above <= 1, "{above} of 40 at {load:?}");
+    }
+}
+
+#[test]
+fn a_short_overload_of_few_requests_is_not_served_at_the_rate_that_was_offered() {
+    // 900 tokens a second at most, and answers of 300: three a second. Twenty-seven requests, each 2.4 s alone.
+    let shared = Batch {
+        base: 8.0,
+        each: 1.0 / 0.9,
+        ..TAKES_ALL
+    };
+    let mut above = 0;
+    for seed in 0..20 {
+        let rates = rates(shared, plan(seed, (4.5, 8.0), 300..=300, (1, 0.0)));
+        above += u32::from(rates.requests_per_s.is_some_and(|told| told > 3.1));
+    }
+    assert!(above <= 2, "{above} of 20");
+}
+
+#[test]
 fn conversations_that_outlast_the_load_have_no_rate() {
     // Fifteen begin within 0.75 s, and each takes 5.5 s: neither the 90 answers in 6.3 s nor the 120 a second of its plan are what the server does.
     let server = Batch {
@@ -286,15 +328,19 @@ fn a_server_that_can_do_what_is_asked_is_not_overloaded_while_it_fills() {
         (FOUR, (8.0, 10.0), 20..=20, (3, 500.0)),
         (FOUR, (12.0, 10.0), 20..=20, (3, 500.0)),
     ] {
-        let mut wrong = 0;
+        let (mut wrong, mut undecided) = (0, 0);
         for seed in 0..60 {
             let rates = rates(server, plan(seed, load, tokens.clone(), conversation));
             let offered = rates.offered_requests_per_s.unwrap_or_default();
-            wrong += u32::from((rates.requests_per_s.unwrap() / offered - 1.0).abs() > 1e-6);
+            let is_all = |rate: f64| (rate / offered - 1.0).abs() < 1e-6;
+            let most = rates.requests_per_s_interval.map_or(0.0, |i| i.high);
+            let untold = rates.served_requests_per_s.is_none() && is_all(most);
+            undecided += u32::from(untold);
+            wrong += u32::from(!untold && !is_all(rates.requests_per_s.unwrap()));
         }
         assert!(
-            wrong <= 1,
-            "{wrong} of 60: {load:?} {tokens:?} {conversation:?}"
+            wrong <= 1 && undecided <= 5,
+            "{wrong}, {undecided} of 60: {load:?} {tokens:?} {conversation:?}"
         );
     }
 }
