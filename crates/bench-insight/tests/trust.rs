@@ -936,6 +936,27 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     });
     let waited = trust(&TrustFacts::of(&clock, &cells), &[waited]);
     speaks(&waited, "away", TrustVerdict::Untrusted);
+    // four slots lose one request each to a server that falls silent for ever
+    for (concurrency, failed, away) in [(4, 4, true), (4, 3, false), (1, 1, true), (8, 4, false)] {
+        let cells = told_of(CellFacts {
+            outage: Some(Outage {
+                from: Nanos::from_millis(7_880),
+                until: None,
+                failed,
+                refused: 0,
+            }),
+            ..CellFacts::default()
+        });
+        let silent = closed(|c| {
+            c.load = Load::closed(concurrency);
+            (c.counts.planned, c.counts.completed) = (716, 716 - failed);
+            c.counts.failed = failed;
+            c.windows.whole.as_mut().unwrap().seconds = 10.88;
+        });
+        let reasons = trust(&TrustFacts::of(&clock, &cells), &[silent]).reasons;
+        let told = reasons.iter().any(|reason| reason.code == "away");
+        assert_eq!(told, away, "{concurrency} {failed}: {reasons:?}");
+    }
     insta::assert_snapshot!(waited.reasons[0].sentence(), @"no request succeeded for 33 % of the cell (limit 10 %), starting 21.0 s after its start: rates and failure counts look too good, because few requests were sent in that time; find out why the server was down (see its log at that time), then measure again");
     let empty = told_of(CellFacts {
         answers_empty: 98,

@@ -135,11 +135,15 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// A time in which so many failed, and none succeeded, that it is no accident.
+/// A time in which so many failed, and none succeeded, that it is no accident. A closed loop of few slots loses no more than one of each to a server that falls silent.
 fn outage<'a>(scene: &Scene<'a>) -> Option<&'a Outage> {
     const IN_A_ROW: u64 = 5;
     let outage = scene.requests()?.outage.as_ref()?;
-    (outage.failed >= IN_A_ROW).then_some(outage)
+    let enough = match scene.cell.load {
+        Load::Closed { concurrency, .. } => u64::from(concurrency).clamp(1, IN_A_ROW),
+        Load::Open { .. } => IN_A_ROW,
+    };
+    (outage.failed >= enough).then_some(outage)
 }
 
 /// A time in which all failed that is a larger part of a closed loop than what was lost in it is of the requests: its slots wait meanwhile. An open
