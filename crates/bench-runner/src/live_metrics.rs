@@ -286,15 +286,31 @@ pub(crate) fn url(listener: &TcpListener) -> Option<String> {
     Some(format!("http://{}{PATH}", listener.local_addr().ok()?))
 }
 
+/// What a label's value is written as: the encoder takes it as it is.
+fn label(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' => escaped += "\\\\",
+            '"' => escaped += "\\\"",
+            '\n' => escaped += "\\n",
+            c if c.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 fn named(record: &RunRecord) -> Vec<(&'static str, String)> {
     let server = &record.server;
-    vec![
+    let labels = [
         ("benchmark", record.tool.name.clone()),
         ("version", record.tool.version.clone()),
         ("model", server.model.clone().unwrap_or_default()),
         ("server", server.urls.join(" ")),
         ("started_at", record.started_at.clone()),
-    ]
+    ];
+    labels.map(|(name, value)| (name, label(&value))).into()
 }
 
 /// Buckets from 0.1 ms to 178 s, four for each factor of ten.

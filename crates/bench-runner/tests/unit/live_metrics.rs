@@ -192,3 +192,13 @@ fn all_figures_of_a_page_are_of_the_same_requests() {
         }
     });
 }
+
+#[test]
+fn a_name_of_a_stranger_is_one_value_of_a_label() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    run.server.model = Some("C:\\new\"} 1\nbench_requests_total 9\n#\u{1b}".to_owned());
+    let page = LiveMetrics::new(&run, &Arc::default()).page();
+    let told = r#"model="C:\\new\"} 1\nbench_requests_total 9\n#"#;
+    assert!(page.contains(told) && !page.contains('\u{1b}'), "{page}");
+}
