@@ -61,7 +61,7 @@ impl CellConclusion {
             .filter(|_| cell.load.is_open() || asked.search.is_some_and(|s| s.closed));
         let mut stop = StopRule::of(cell);
         if let Some(search) = searched.filter(|_| stop.has_no_rules()) {
-            stop.look_at(search.fewest(&slos));
+            stop.look_at(search.looked_at(&slos, cell.stop.requests));
         }
         Self {
             stop,

@@ -166,7 +166,13 @@ impl SearchAsked {
         self.searching(&slos, 1.0).is_over(&shares)
     }
 
-    /// Requests of a stage before it can be plainly beyond the capacity.
+    /// Requests of a stage of so many before it can be plainly beyond the capacity.
+    pub fn looked_at(&self, slos: &[Slo], requests: Option<u64>) -> usize {
+        let search = self.searching(slos, 1.0);
+        usize::try_from(search.looked_at(requests.unwrap_or_default())).unwrap_or(usize::MAX)
+    }
+
+    /// Requests of the shortest stage.
     pub fn fewest(&self, slos: &[Slo]) -> usize {
         usize::try_from(self.searching(slos, 1.0).fewest()).unwrap_or(usize::MAX)
     }

@@ -248,6 +248,11 @@ impl Search {
         count((MAY_MISS / (1.0 - strictest)).min(1e6))
     }
 
+    /// Requests of a stage of so many before it is looked at whether it is plainly beyond the capacity: one bunch of arrivals is not.
+    pub fn looked_at(&self, requests: u64) -> u64 {
+        self.fewest().max(requests / 4)
+    }
+
     /// Requests of a stage near the crossing, at least.
     pub fn least_near(&self) -> u64 {
         STAGE.0 * self.fewest()

@@ -435,3 +435,22 @@ proptest! {
         prop_assert_eq!(parts, all(&plan).unwrap());
     }
 }
+
+/// Cells of a sweep are compared, request by request; stages of a search are pooled, and a bunch in one must not be in all.
+#[test]
+fn cells_have_the_same_arrivals_and_lengths_unless_they_are_to_have_their_own()
+-> Result<(), Problem> {
+    let of = |cell: &str, own_draws| {
+        let planned = all(&plan(PlanSpec {
+            cell: cell.to_owned(),
+            own_draws,
+            ..spec_for("random")?
+        })?)?;
+        let drawn = planned.iter().map(|one| one.due);
+        Ok::<_, Problem>(drawn.collect::<Vec<_>>())
+    };
+    assert_eq!(of("s1-r5", false)?, of("s2-r5", false)?);
+    assert_ne!(of("s1-r5", true)?, of("s2-r5", true)?);
+    assert_eq!(of("s1-r5", true)?, of("s1-r5", true)?);
+    Ok(())
+}

@@ -249,7 +249,7 @@ pub(crate) fn stage(
             .collect()
     };
     if let Some(search) = cut {
-        let mut look = search.fewest() as usize;
+        let mut look = search.looked_at(requests) as usize;
         while look < times.len() {
             if search.is_over(&shares(&times[..look])) {
                 times = &times[..look];

@@ -315,6 +315,7 @@ impl Run<'_> {
             calibration: self.server.calibration.unwrap_or_default(),
             salt: workload.salt,
             wording: workload.wording,
+            own_draws: self.settings.load.find_capacity,
             cycle: workload.cycle,
             ..PlanSpec::default()
         }

@@ -49,6 +49,8 @@ pub struct PlanSpec {
     /// Plans that differ in nothing else have the same lengths, use cases and due times, and other words and salts: for two sides
     /// that may be one server, whose prefix cache must not know the one's prompts from the other's.
     pub wording: u32,
+    /// Whether lengths, use cases and arrivals are drawn for this cell alone. Cells that are compared share theirs; stages whose errors are pooled must not.
+    pub own_draws: bool,
     /// What to do at a bad line of a file.
     pub on_bad_line: OnBadLine,
     /// Whether a file is read again from its start when it ends; without it the plan ends there.
@@ -182,6 +184,7 @@ impl Default for PlanSpec {
             chat: true,
             salt: Salt::Auto,
             wording: 0,
+            own_draws: false,
             on_bad_line: OnBadLine::Stop,
             cycle: true,
             calibration: Calibration::default(),
@@ -199,13 +202,14 @@ impl PlanSpec {
         }
     }
 
-    /// What the streams of lengths, use cases and arrivals are keyed by: not the cell.
+    /// What the streams of lengths, use cases and arrivals are keyed by: not the cell, unless it has draws of its own.
     pub(crate) fn shape_key(&self) -> String {
         let phase = match self.phase {
             Phase::Warmup => "warmup",
             Phase::Measure => "measure",
         };
-        format!("{phase}/{}", self.repeat)
+        let own = if self.own_draws { &self.cell } else { "" };
+        format!("{own}{phase}/{}", self.repeat)
     }
 
     /// What the streams of prompts are keyed by.
