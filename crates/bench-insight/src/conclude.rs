@@ -267,10 +267,13 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if let Some(found) = &run.analysis.capacity {
         run.trust.add(search::doubt_a_swing(run, found, &samples));
     }
-    run.findings = findings?;
-    if run.analysis.capacity.is_none() {
-        crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
+    let mut findings = findings?;
+    if run.analysis.capacity.is_some() {
+        search::without_what_it_makes(run, &mut findings);
+    } else {
+        crate::trust::doubt_mixed_levels(&mut run.trust, &findings);
     }
+    run.findings = findings;
     Ok(())
 }
 

@@ -286,7 +286,8 @@ type Figures = BTreeMap<u32, Estimate>;
 /// The figure is the capacity where one was searched; output tokens/s (or requests/s, where tokens are unknown) at the level that has the most of them for closed loops of
 /// the throughput benchmark; else the median E2E. Runs of a round are pairs; four pairs and more are compared as such, two runs and more of a side as groups, single
 /// ones by their own intervals. Settings with untrusted runs are shown, and never called best. A setting that lacks a figure in one of its runs has none.
-/// Verdicts against the best are corrected for every two settings (Bonferroni), because the best is picked by its figure; those of effects for their number (Holm).
+/// Verdicts against the best are corrected for every two settings (Bonferroni), because the best is picked by its figure; those of effects for their number (Holm), of a single parameter as those of
+/// settings.
 ///
 /// `None` where nothing was measured.
 pub fn server_matrix(
@@ -314,10 +315,8 @@ pub fn server_matrix(
     if let Some(base) = best.and_then(|best| figures.get(best)) {
         let others = figures.iter().enumerate().filter(|(i, _)| Some(*i) != best);
         let held = others.filter_map(|(i, own)| Some((i, held(base, own, direction, options)?)));
-        // the best was picked among all of them, so that each two could have been these two
-        let many = figures.iter().filter(|own| !own.is_empty()).count() as f64;
         for (place, mut held) in held {
-            held.adjusted_p = (held.p * many * (many - 1.0) / 2.0).min(1.0);
+            held.adjusted_p = of_every_two(held.p, &figures);
             if let Some(row) = settings.get_mut(place) {
                 row.against_best = against(&held, options);
             }
@@ -493,7 +492,15 @@ fn effects(
         }
     }
     let mut family: Vec<Comparison> = found.iter().map(|effect| effect.4).collect();
-    settle(&mut family);
+    let varied = parameters(measured).into_values();
+    if varied.filter(|values| values.len() > 1).count() == 1 {
+        // these are two settings, and the table of settings says the same of them
+        for held in &mut family {
+            held.adjusted_p = of_every_two(held.p, figures);
+        }
+    } else {
+        settle(&mut family);
+    }
     let effects = found.into_iter().zip(family);
     effects
         .filter_map(|((parameter, from, to, pairs, _), held)| {
@@ -513,6 +520,12 @@ fn effects(
             })
         })
         .collect()
+}
+
+/// A p-value corrected for every two settings that could have been these two, because the best was picked among all.
+fn of_every_two(p: f64, figures: &[Figures]) -> f64 {
+    let many = figures.iter().filter(|own| !own.is_empty()).count() as f64;
+    (p * many * (many - 1.0) / 2.0).min(1.0)
 }
 
 /// The parameters with their values, in the order in which they come.

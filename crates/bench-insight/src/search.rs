@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{Budget, Crossing, Found, Measure, Next, Search, Stage, share_interval};
 use bench_schema::{
-    CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, RunRecord, SearchEnd, Slo,
-    SloOutcome, Trust, TrustReason, TrustVerdict, Unit,
+    CapacityRecord, Cause, CellRecord, Finding, Load, Metric, ObjectiveCapacity, Origin, RunRecord,
+    SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -396,6 +396,18 @@ pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
             .filter(|reason| !on_purpose.contains(&reason.code.as_str()))
             .collect(),
     )
+}
+
+/// Without causes that a search makes itself: stages follow each other without a pause, so that none but the first begins on a cold server, and near the
+/// capacity requests of an open loop wait by chance, whatever their lengths.
+pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>) {
+    let first = run.cells.first().map(|cell| &cell.id);
+    let is_open = |id: &String| run.cell(id).is_some_and(|cell| cell.load.is_open());
+    findings.retain(|finding| match finding.cause() {
+        Some(Cause::ColdStart) => finding.cells.iter().any(|cell| Some(cell) == first),
+        Some(Cause::SlowRequests) => !finding.cells.iter().all(is_open),
+        _ => true,
+    });
 }
 
 /// That the server's speed rose and fell meanwhile: stages shorter than its period each met a part of it.

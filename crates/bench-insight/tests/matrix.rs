@@ -145,6 +145,31 @@ fn single_runs_are_held_by_their_own_intervals_and_alike_ones_are_not_told_apart
 }
 
 #[test]
+fn the_effect_of_a_single_parameter_is_judged_as_its_settings_are() {
+    let mut worse = 0;
+    for seed in 0..200 {
+        let mut noise = Noise(seed);
+        let mut rounds = || [(); 5].map(|()| 1.0 + 0.05 * noise.normal());
+        let values = ["1", "2", "4", "8", "16", "32"];
+        let measured = values.map(|n| setting(n, "1", &rounds())).to_vec();
+        let found = matrix_of(&measured, |_, _| {});
+        let best = found.best.unwrap();
+        let row = found.settings[0].against_best.map(|held| held.verdict);
+        let to = &found.settings[best].values["n"];
+        let effect = found.effects.iter().find(|effect| effect.to == *to);
+        let is = |verdict: Option<ComparisonVerdict>, of| verdict == Some(of);
+        let effect = effect.map(|effect| effect.change.verdict);
+        assert_eq!(
+            is(row, ComparisonVerdict::Worse),
+            is(effect, ComparisonVerdict::Better),
+            "{seed}"
+        );
+        worse += u32::from(is(row, ComparisonVerdict::Worse));
+    }
+    assert!(worse <= 10, "{worse} of 200 equal ones");
+}
+
+#[test]
 fn what_is_not_believed_is_shown_and_never_best() {
     let measured = vec![setting("8", "1", &[1.0]), setting("16", "1", &[9.0])];
     let untrusted = |run: &mut RunRecord, place| {

@@ -49,3 +49,31 @@ fn an_objective_that_no_request_has_a_value_of_ends_the_search() {
     // a few requests may have no such value by chance
     assert!(asked.next(&slos, &cells(fewest - 1)).is_some());
 }
+
+#[test]
+fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    let mut stage = run.cells[0].clone();
+    stage.id = "later".to_owned();
+    stage.load = Load::Open {
+        rate_per_s: Some(10.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let first = run.cells[0].id.clone();
+    run.cells.push(stage);
+    let told = |cause: Cause, cell: &str| Finding {
+        cells: vec![cell.to_owned()],
+        ..Finding::new(cause, 0.1)
+    };
+    let mut findings = vec![
+        told(Cause::ColdStart, &first),
+        told(Cause::ColdStart, "later"),
+        told(Cause::SlowRequests, "later"),
+        told(Cause::Overload, "later"),
+    ];
+    without_what_it_makes(&run, &mut findings);
+    let left: Vec<_> = findings.iter().map(Finding::cause).collect();
+    assert_eq!(left, [Some(Cause::ColdStart), Some(Cause::Overload)]);
+}
