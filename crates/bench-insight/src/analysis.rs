@@ -167,6 +167,9 @@ pub fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     Some(rates.max_by(|a, b| a.1.total_cmp(&b.1))?.0)
 }
 
+/// Latency over that of the first level, from which on throughput is weighed against it: a ratio to next to nothing tells nothing.
+const COSTS: f64 = 1.01;
+
 fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<ScalingRow> {
     let Some(base) = points.first().filter(|_| points.len() > 1) else {
         return Vec::new();
@@ -179,7 +182,7 @@ fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<Sc
                 .and_then(|(now, then)| scaling_factor(now, then))
                 .map(|factor| factor - 1.0);
             let trade = both.and_then(|(now, then)| {
-                trade_off_ratio(point.value, base.value, now, then).filter(|_| now > then)
+                trade_off_ratio(point.value, base.value, now, then).filter(|_| now >= COSTS * then)
             });
             let grown = scaling_factor(point.value, base.value)?;
             Some(ScalingRow {

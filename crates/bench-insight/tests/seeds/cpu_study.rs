@@ -27,6 +27,22 @@ fn cpu_study_scales_by_1_50_and_1_64_with_75_and_41_percent_efficiency() {
     near(trade[1], 0.65, 0.006);
 }
 
+/// 100 % more throughput for 0.002 % more latency was a trade-off of 56,408.
+#[test]
+fn throughput_is_not_weighed_against_latency_that_hardly_rises() {
+    let trade = |rise: f64| {
+        let mut run = load::run("gpt2-cpu");
+        let first = run.cells[0].metrics[&Metric::E2e].mean;
+        for cell in &mut run.cells[1..] {
+            cell.metrics.get_mut(&Metric::E2e).unwrap().mean = first * rise;
+        }
+        let rows = bench_insight::analyse_run(&run, &[]).scaling;
+        rows[1].tradeoff_ratio
+    };
+    assert_eq!((trade(1.00002), trade(1.005)), (None, None));
+    near(trade(1.25).unwrap(), 2.0, 0.03);
+}
+
 #[test]
 fn cpu_study_says_that_concurrency_2_pays_more_than_4() {
     // "+50 % throughput for +33 % latency" at 2, "+64 % for +99 %" at 4.
