@@ -226,7 +226,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         .flatten(),
     );
     found.retain(|f| f.severity >= least(f));
-    if load::is_of_time_limit(look) {
+    if load::is_of_a_limit(look) {
         found = under_overload(found);
     }
     if let Some(idle) = unexplained::after_idle(look) {
@@ -269,7 +269,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     found
 }
 
-/// Who waits in a queue that grows is cut off by the client's time limit in the end.
+/// Who waits in a queue that grows is cut off by a limit in the end.
 fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
     let overload = found
         .iter()
@@ -358,19 +358,22 @@ const EXPLAINS: &[Explains] = &[
         &[FAILING, STANDSTILL, LEVELS, OVERLOAD, WAITING],
     ),
     explains(Cause::RateLimited, &[FAILING, &[Cause::ServerGone]]),
-    explains(
-        Cause::ServerStarved,
-        &[
-            OVERLOAD,
-            WAITING,
-            PREFILL,
-            DECODE,
-            HEAD_OF_LINE,
-            STANDSTILL,
-            LEVELS,
-            UNEXPLAINED,
-        ],
-    ),
+    Explains {
+        at_most: 4.0,
+        ..explains(
+            Cause::ServerStarved,
+            &[
+                OVERLOAD,
+                WAITING,
+                PREFILL,
+                DECODE,
+                HEAD_OF_LINE,
+                STANDSTILL,
+                LEVELS,
+                UNEXPLAINED,
+            ],
+        )
+    },
     explains(
         Cause::SlowReplica,
         &[WAITING, DECODE, &[Cause::Step, Cause::Drift], OVERLOAD],
@@ -386,6 +389,15 @@ const EXPLAINS: &[Explains] = &[
     Explains {
         at_most: 4.0,
         ..explains(Cause::Frozen, BY_STANDSTILL)
+    },
+    // Who waits all the time waits for a place.
+    Explains {
+        at_most: 2.0,
+        ..explains(Cause::PeriodicStall, &[WAITING])
+    },
+    Explains {
+        at_most: 2.0,
+        ..explains(Cause::Frozen, &[WAITING])
     },
     // Prompts that hold up answers hold up each other's first tokens too.
     Explains {
@@ -404,17 +416,20 @@ const EXPLAINS: &[Explains] = &[
         at_most: 4.0,
         ..explains(Cause::MemoryPressure, &[STANDSTILL])
     },
-    explains(
-        Cause::ClientLimited,
-        &[
-            WAITING,
-            &[Cause::HeldBack],
-            DECODE,
-            STANDSTILL,
-            LEVELS,
-            UNEXPLAINED,
-        ],
-    ),
+    Explains {
+        at_most: 2.5,
+        ..explains(
+            Cause::ClientLimited,
+            &[
+                WAITING,
+                &[Cause::HeldBack],
+                DECODE,
+                STANDSTILL,
+                LEVELS,
+                UNEXPLAINED,
+            ],
+        )
+    },
     explains(Cause::HeldBack, &[WAITING, PREFILL]),
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
     Explains {
@@ -446,7 +461,7 @@ const EXPLAINS: &[Explains] = &[
 ];
 
 /// What streams that stand still explain, once or again and again.
-const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, WAITING, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
+const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
 
 /// Folds under each cause what follows from it in the same cells.
 fn fold(mut found: Vec<Finding>) -> Vec<Finding> {

@@ -198,7 +198,10 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let ends = || requests().map(|request| (request.end - epoch).as_f64());
     let whole = ends().fold(0.0, f64::max);
     let first_end = ends().fold(f64::INFINITY, f64::min);
-    let Some(usual) = median(requests().filter_map(|request| request.ttft).collect()) else {
+    let firsts: Vec<f64> = requests().filter_map(|request| request.ttft).collect();
+    let come_whole = firsts.is_empty();
+    let whole_times = || median(requests().map(RequestSample::e2e).collect());
+    let Some(usual) = median(firsts).or_else(whole_times) else {
         return Vec::new();
     };
     // Who comes to a server that does nothing may have to wake it, and others wait with them.
@@ -206,7 +209,11 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let usual = alone.map_or(usual, |alone| alone.max(usual));
     let (share, times, least) = LONG_SILENCE;
     let least = (share * whole).max(times * usual).max(least);
-    let mut long = all_wait(requests(), epoch, one_by_one);
+    let mut long = if come_whole {
+        between_answers(&requests, epoch, least)
+    } else {
+        all_wait(requests(), epoch, one_by_one)
+    };
     long.retain(|s| {
         let of_prompts = prompts.within(s.from, s.from + s.length);
         s.streams >= 2.0 && s.length >= least && of_prompts < 0.5 * s.length
@@ -219,6 +226,36 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     }
     long.retain(|s| s.from >= first_end);
     long
+}
+
+/// Stretches between answers that come whole, longer than any of those under way usually takes.
+fn between_answers<'a, I: Iterator<Item = &'a RequestSample>>(
+    requests: &impl Fn() -> I,
+    epoch: Stamp,
+    least: f64,
+) -> Vec<Standstill> {
+    const TO_SPARE: f64 = 1.5;
+    let ns = |at: Stamp| (at - epoch).as_f64();
+    let each = requests().filter_map(|r| Some(r.e2e() / f64::from(r.output_tokens?)));
+    let each = median(each.filter(|each| each.is_finite()).collect()).unwrap_or(0.0);
+    let mut ends: Vec<f64> = requests().map(|request| ns(request.end)).collect();
+    ends.sort_by(f64::total_cmp);
+    let silent = |pair: &[f64]| {
+        let (before, after) = (*pair.first()?, *pair.last()?);
+        (after - before >= least).then_some(())?;
+        let held = || requests().filter(|r| ns(r.start) < after && ns(r.end) >= after);
+        let sent = held().map(|r| ns(r.start)).fold(f64::INFINITY, f64::min);
+        let from = before.max(sent);
+        let first = held().filter(|r| ns(r.start) <= from);
+        let works = first.map(|r| each * f64::from(r.output_tokens.unwrap_or(0)));
+        let works = TO_SPARE * works.fold(0.0, f64::max);
+        (after - from >= works).then(|| Standstill {
+            from,
+            length: after - from,
+            streams: held().count() as f64,
+        })
+    };
+    ends.windows(2).filter_map(silent).collect()
 }
 
 /// Stretches in which requests were under way and none of them got a token, with the most that were; or none had got its first, where streams stand

@@ -351,7 +351,8 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
                 differs: false,
             });
         }
-        if !waits_more_than_it_slows(look, quiet, start.ttft / alone) {
+        let more = quiet.is_none_or(|quiet| quiet.fewer_are_late(look));
+        if !more || !waits_more_than_it_slows(look, quiet, start.ttft / alone) {
             return either(look, lost, told).ok_or_else(Waited::default);
         }
         let found = Draft::in_cell(Cause::Queueing, lost, look.cell)

@@ -4,7 +4,7 @@ use bench_schema::{CellRecord, Load, Metric};
 
 use super::levels;
 use super::load::gap;
-use super::look::{Line, Look, mean, median, quantile};
+use super::look::{Line, Look, Seen, mean, median, quantile};
 use super::over_time;
 use crate::view;
 
@@ -16,6 +16,8 @@ const FEWEST: usize = 8;
 pub(super) struct Quiet {
     /// TTFT of prompts as long as those of the cell that is looked at.
     pub(super) ttft: Option<f64>,
+    /// The first tokens that this is of.
+    firsts: Option<Firsts>,
     /// Time per token.
     pub(super) tpot: Option<f64>,
     /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
@@ -24,7 +26,52 @@ pub(super) struct Quiet {
     pub(super) by_time: f64,
 }
 
+/// First tokens without competition.
+#[derive(Clone, Copy, Debug)]
+struct Firsts {
+    by_prompt: Line,
+    n: f64,
+    /// Share of them that are late all the same.
+    late: f64,
+}
+
+impl Firsts {
+    fn of(points: &[(f64, f64)]) -> Option<Self> {
+        let by_prompt = Line::of(points);
+        let late = share_late(by_prompt, points)?;
+        let n = points.len() as f64;
+        Some(Self { by_prompt, n, late })
+    }
+}
+
+/// Share of first tokens that come half as late again as the line tells for their prompts, of `(prompt tokens, TTFT)`.
+fn share_late(by_prompt: Line, points: &[(f64, f64)]) -> Option<f64> {
+    const LATE: f64 = 1.5;
+    let is_late = |p: &(f64, f64)| p.1 >= LATE * by_prompt.at(p.0);
+    mean(points.iter().map(|p| if is_late(p) { 1.0 } else { 0.0 }))
+}
+
+fn firsts(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let first = |s: &Seen<'_>| Some((f64::from(s.request.input_tokens?), s.request.ttft?));
+    look.seen.iter().filter_map(first).collect()
+}
+
 impl Quiet {
+    /// Whether more first tokens are late than without competition, by more than chance makes: some may be late whoever else is there.
+    pub(super) fn fewer_are_late(&self, look: &Look<'_>) -> bool {
+        const ERRORS: f64 = 2.5;
+        let now = firsts(look);
+        let both = self.firsts.and_then(|quiet| {
+            let late = share_late(quiet.by_prompt, &now)?;
+            Some((quiet, late, now.len() as f64))
+        });
+        both.is_none_or(|(quiet, late, n)| {
+            let all = (quiet.late * quiet.n + late * n) / (quiet.n + n);
+            let error = (all * (1.0 - all) * (1.0 / quiet.n + 1.0 / n)).sqrt();
+            late - quiet.late >= ERRORS * error
+        })
+    }
+
     /// For a cell: requests that were sent one at a time, beside an open loop; the lowest level of its series where that is at most half of its own;
     /// else its own quiet moments.
     pub(super) fn of(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
@@ -62,6 +109,7 @@ impl Quiet {
     fn at(base: &Look<'_>, look: &Look<'_>) -> Self {
         Self {
             ttft: ttft_of(base, look),
+            firsts: Firsts::of(&firsts(base)),
             tpot: base.tpot().or_else(|| gap(base.cell)),
             own: false,
             by_time: drifts_between(base, look),
@@ -95,6 +143,7 @@ impl Quiet {
         let input = look.mean(|r| Some(f64::from(r.input_tokens.unwrap_or(0))))?;
         Some(Self {
             ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
+            firsts: Firsts::of(&points),
             tpot: median(quiet.iter().filter_map(|s| s.request.tpot()).collect()),
             own: true,
             by_time: 1.0,
@@ -124,11 +173,7 @@ fn drifts_between(base: &Look<'_>, look: &Look<'_>) -> f64 {
 
 /// TTFT of the quiet cell for prompts as long as those of the other; of tables, its median where lengths are alike.
 fn ttft_of(base: &Look<'_>, look: &Look<'_>) -> Option<f64> {
-    let points: Vec<(f64, f64)> = base
-        .seen
-        .iter()
-        .filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)))
-        .collect();
+    let points = firsts(base);
     if points.is_empty() || look.seen.is_empty() {
         let alike = |a: &CellRecord, b: &CellRecord| {
             let lengths = view::input_tokens(a).zip(view::input_tokens(b));

@@ -3,7 +3,7 @@
 
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
-use super::look::{Cover, Look, Seen, UnderWay, median, quantile};
+use super::look::{Cover, Look, Seen, UnderWay, mean, median, quantile};
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -65,6 +65,9 @@ struct Slow {
 /// Requests that are slow for their lengths. They cost no more than their content events bear out: where the server tells lengths that are not
 /// those of its answers, these are slow by its word only.
 fn slow(look: &Look<'_>) -> Option<Slow> {
+    if is_of_answer_length(look) {
+        return None;
+    }
     let of = |times: Vec<f64>| {
         let quick = quantile(times.clone(), 0.25).filter(|quick| *quick > 0.0)?;
         let (n, all) = (times.len(), times.iter().sum::<f64>());
@@ -89,6 +92,33 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         apart,
         ..told
     })
+}
+
+/// Whether the length of an answer tells how slow its request is: later tokens take longer then, as when a cache grows, and no request is slow for its length.
+fn is_of_answer_length(look: &Look<'_>) -> bool {
+    const LEFT: f64 = 0.2;
+    const PARTS: usize = 12;
+    const FEWEST_OF_A_PART: usize = 5;
+    let point = |s: &Seen<'_>| Some((f64::from(s.request.streamed_tokens()?), s.slow));
+    let mut points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let squares = |of: &[(f64, f64)]| {
+        let level = mean(of.iter().map(|p| p.1)).unwrap_or(0.0);
+        of.iter().map(|p| (p.1 - level).powi(2)).sum::<f64>()
+    };
+    let part = FEWEST_OF_A_PART.max(points.len() / PARTS);
+    // Answers as long as each other are in one part: their order is that of time.
+    let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    for alike in points.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq()) {
+        match parts.last_mut().filter(|last| last.len() < part) {
+            Some(last) => last.extend(alike),
+            None => parts.push(alike.to_vec()),
+        }
+    }
+    let several = parts.len() >= 4;
+    let named = look.seen.iter().any(|s| s.request.use_case.is_some());
+    let left: f64 = parts.iter().map(|part| squares(part)).sum();
+    several && !named && left <= LEFT * squares(&points)
 }
 
 /// Whether values are of two kinds, each near its own mean, the higher one beyond what is alike: one of a single kind leaves a third of its variance

@@ -1194,3 +1194,153 @@ fn stops_of_one_job_are_told_once_over_a_sweep() {
     assert_eq!(causes(&all), [Cause::PeriodicStall]);
     assert_eq!(all[0].cells.len(), 3);
 }
+
+#[test]
+fn an_overload_is_one_though_a_warm_up_had_filled_the_queue() {
+    let server = Server {
+        slots: 3,
+        patience: Some(1_200.0),
+        ..Server::default()
+    };
+    let asked = Cell {
+        seconds: 25.0,
+        ..cell(Asks::Poisson(16.0), |_, _| (60, 26), server)
+    };
+    let (run, mut samples) = run(&[asked], false, 3);
+    // What came in the first five seconds was the warm-up's.
+    let measured = sim::stamp(5e3);
+    samples[0].requests.retain(|r| r.due >= measured);
+    samples[0].lost.retain(|lost| lost.due >= measured);
+    assert_eq!(found(&run, &samples).first(), Some(&Cause::Overload));
+}
+
+#[test]
+fn a_server_that_is_busy_for_those_who_find_it_full_is_overloaded() {
+    let busy = |rate: f64| {
+        let server = Server {
+            slots: 6,
+            full: Some(14),
+            ..Server::default()
+        };
+        let asked = cell(Asks::Poisson(rate), |_, _| (60, 40), server);
+        let (run, samples) = run(&[asked], false, 2);
+        findings(&run, &samples)
+    };
+    let all = busy(25.0);
+    let first = all.iter().find(|f| f.cause().is_some()).unwrap();
+    assert_eq!(first.cause(), Some(Cause::Overload), "{all:?}");
+    assert!(first.consequences.contains(&Cause::Failing), "{all:?}");
+    // Who is refused whatever is in flight meets no limit.
+    let server = Server {
+        fails: Some(9),
+        ..Server::default()
+    };
+    let (run, mut samples) = run(&[cell(Asks::Poisson(12.0), equal, server)], false, 2);
+    for lost in &mut samples[0].lost {
+        lost.status = Some(503);
+    }
+    assert_eq!(found(&run, &samples), [Cause::Failing]);
+}
+
+#[test]
+fn a_client_that_waits_a_little_is_not_why_requests_queue() {
+    let server = Server {
+        slots: 5,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(20), equal, server)], true, 2);
+    let cell = run.cells[0].id.clone();
+    let reason = |measured: f64| bench_schema::TrustReason {
+        also_in: Vec::new(),
+        code: "run_queue".to_owned(),
+        verdict: bench_schema::TrustVerdict::Doubtful,
+        message: String::new(),
+        next: None,
+        cell: Some(cell.clone()),
+        measured: Some(measured),
+        threshold: Some(0.1),
+    };
+    run.trust = bench_schema::Trust::from_reasons(vec![reason(0.12)]);
+    assert_eq!(found(&run, &samples)[0], Cause::Queueing);
+    run.trust = bench_schema::Trust::from_reasons(vec![reason(0.6)]);
+    assert_eq!(found(&run, &samples), [Cause::ClientLimited]);
+}
+
+#[test]
+fn first_tokens_that_are_late_whoever_else_is_there_are_no_queue() {
+    for (cells, every) in [
+        (sweep(&[1, 6], equal, &Server::default()), 3),
+        (vec![cell(Asks::Poisson(9.0), equal, Server::default())], 4),
+    ] {
+        for seed in 1..=5 {
+            let (run, mut samples) = run(&cells, false, seed);
+            let mut draw = Draw::new(seed);
+            for request in samples.iter_mut().flat_map(|cell| &mut cell.requests) {
+                if draw.uniform() * f64::from(every) < 1.0 {
+                    request.ttft = request.ttft.map(|ttft| ttft + 400e6);
+                    request.end = request.end + Nanos::from_millis(400);
+                }
+            }
+            let found = found(&run, &samples);
+            assert!(!found.contains(&Cause::Queueing), "{seed}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_answers_that_come_whole_is_one() {
+    let whole = |freezes: Vec<(f64, f64)>, lengths, asks, seed| {
+        let server = Server {
+            at_once: true,
+            freezes,
+            ..Server::default()
+        };
+        let asked = Cell {
+            seconds: 13.0,
+            ..cell(asks, lengths, server)
+        };
+        let (run, samples) = run(&[asked], false, seed);
+        found(&run, &samples)
+    };
+    for asks in [Asks::Closed(5), Asks::Poisson(9.0)] {
+        let found = whole(vec![(6e3, 1.6e3)], |_, _| (60, 26), asks, 2);
+        assert_eq!(found.first(), Some(&Cause::Frozen), "{asks:?} {found:?}");
+    }
+    // Some answers are far longer than others, and two of those may be under way alone.
+    for seed in 1..=10 {
+        let heavy: Lengths = |_, draw| {
+            let times = 1 << draw.whole(0.0, 6.0);
+            (60, draw.whole(4.0, 8.0) * times)
+        };
+        let found = whole(Vec::new(), heavy, Asks::Closed(2), seed);
+        assert!(!found.contains(&Cause::Frozen), "{seed} {found:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_always_there_is_no_consequence_of_stops() {
+    let server = Server {
+        slots: 3,
+        freezes: (1..20).map(|i| (2.6e3 * f64::from(i), 500.0)).collect(),
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(8), equal, server)], true, 2);
+    let found = found(&run, &samples);
+    let both = [Cause::PeriodicStall, Cause::Queueing];
+    assert!(both.iter().all(|cause| found.contains(cause)), "{found:?}");
+}
+
+#[test]
+fn later_tokens_that_take_longer_make_no_request_slow_for_its_length() {
+    let asked = cell(
+        Asks::Closed(4),
+        |_, draw| (40, draw.whole(20.0, 140.0)),
+        Server::default(),
+    );
+    let (run, mut samples) = run(&[asked], false, 2);
+    for request in &mut samples[0].requests {
+        let later = u64::from(request.output_tokens.unwrap()).saturating_sub(60);
+        request.end = request.end + Nanos::from_millis(i64::try_from(20 * later).unwrap());
+    }
+    assert_eq!(found(&run, &samples), [Cause::Healthy]);
+}

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) limit: Option<f64>,
     /// Nobody listens from … to ….
     pub(crate) away: Option<(Ms, Ms)>,
+    /// So many at once, waiting and running, beyond which 503 is answered.
+    pub(crate) full: Option<usize>,
     /// Every so many requests fail with 500.
     pub(crate) fails: Option<usize>,
     /// Whether a request's beginning is known, by its number.
@@ -82,6 +84,7 @@ impl Default for Server {
             one_address: false,
             limit: None,
             away: None,
+            full: None,
             fails: None,
             cache: None,
             hides: 0,
@@ -226,6 +229,10 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 Some((Stage::Connect, FailureKind::Refused, None))
             } else if cell.server.limit.is_some() && bucket < 1.0 {
                 Some((Stage::Headers, FailureKind::Status, Some(429)))
+            } else if cell.server.full.is_some_and(|most| {
+                queues[request.endpoint].len() + running[request.endpoint].len() >= most
+            }) {
+                Some((Stage::Headers, FailureKind::Status, Some(503)))
             } else if cell.server.fails.is_some_and(|every| number % every == 0) {
                 Some((Stage::Headers, FailureKind::Status, Some(500)))
             } else {
