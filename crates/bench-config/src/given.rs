@@ -94,6 +94,8 @@ type Entries = BTreeMap<String, Entry>;
 pub trait Surroundings {
     /// The environment variable of this name, whether or not it is text.
     fn variable(&self, name: &str) -> Option<OsString>;
+    /// The names of all environment variables, to find those that were meant for a key; those that are not text may be left out.
+    fn names(&self) -> Vec<String>;
     /// The text of a file.
     ///
     /// # Errors
@@ -951,7 +953,44 @@ fn from_environment(
         };
         entries.insert(id.to_owned(), Entry { texts, place });
     }
+    let mistaken = around.names().into_iter();
+    problems.extend(mistaken.filter_map(|name| mistaken_for_a_key(name, command)));
     (entries, problems)
+}
+
+/// Variables of this project that are no key's.
+const OTHER_VARIABLES: &[&str] = &["BENCH_CONFIG", "BENCH_SHARDS", MEET_TOKEN];
+
+/// A variable whose name is nearly that of a key: nobody would see that it says nothing. Others may be anybody's.
+fn mistaken_for_a_key(name: String, command: &Command) -> Option<Problem> {
+    let key = name.strip_prefix("BENCH_")?.to_ascii_lowercase();
+    let keys = || command.get_arguments().map(|key| key.get_id().as_str());
+    if OTHER_VARIABLES.contains(&name.as_str()) || keys().any(|known| known == key) {
+        return None;
+    }
+    let turned_off = key.strip_prefix("no_");
+    let turned_off = turned_off.filter(|rest| keys().any(|known| known == *rest));
+    let help = match turned_off {
+        Some(switch) => format!("write `{}=false`", keys::variable(switch)),
+        None => format!("did you mean `{}`?", keys::variable(slip_of(&key, keys())?)),
+    };
+    let place = Place::Variable(name);
+    Some(Problem::new(
+        place,
+        "",
+        "no key has this variable",
+        Some(&help),
+    ))
+}
+
+/// The key that this is but for a letter or two; a short name may be anything.
+fn slip_of<'a>(name: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let slips = match name.len() {
+        ..6 => 0,
+        6..8 => 1,
+        8.. => 2,
+    };
+    keys::nearest(name, keys).filter(|key| strsim::levenshtein(name, key) <= slips)
 }
 
 /// Read the keys of a TOML text; `file` only names it in messages.

@@ -23,6 +23,10 @@ impl Surroundings for Desk {
         }
     }
 
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn read(&self, file: &Path) -> Result<String, String> {
         match file.to_str() {
             Some("empty") => Ok(" \n".to_owned()),
@@ -507,6 +511,10 @@ impl Surroundings for Environment {
             .or_else(|| Desk.variable(name))
     }
 
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| name.clone()).collect()
+    }
+
     fn read(&self, file: &Path) -> Result<String, String> {
         Desk.read(file)
     }
@@ -725,6 +733,10 @@ fn a_variable_that_is_no_text_is_refused_by_name() {
             broken.then(|| OsString::from_vec(vec![b'h', 0xff]))
         }
 
+        fn names(&self) -> Vec<String> {
+            Vec::new()
+        }
+
         fn read(&self, file: &Path) -> Result<String, String> {
             Desk.read(file)
         }
@@ -748,6 +760,33 @@ fn a_blank_variable_names_no_configuration() {
     let of = |told: &str| flagged(&[]).config(&Environment::of(&[("BENCH_CONFIG", told)]));
     assert_eq!((of(" "), of("")), (None, None));
     assert_eq!(of("a.toml").as_deref(), Some(Path::new("a.toml")));
+}
+
+/// A container whose variable has a slip would measure something else, and nobody would see it.
+#[test]
+fn a_variable_that_is_nearly_a_key_s_is_refused_and_others_are_not() {
+    let said = |name: &str| surrounded(&[(name, "7")], "", &[]).map(|_| ());
+    for (name, meant) in [
+        ("BENCH_CONCURENCY", "did you mean `BENCH_CONCURRENCY`?"),
+        ("BENCH_OUTPUT_TOKEN", "did you mean `BENCH_OUTPUT_TOKENS`?"),
+        ("BENCH_NO_STREAM", "write `BENCH_STREAM=false`"),
+    ] {
+        let refused = said(name).unwrap_err();
+        assert!(
+            refused.contains(name) && refused.contains(meant),
+            "{refused}"
+        );
+    }
+    for other in [
+        "BENCH_NAME",
+        "BENCH_DATE",
+        "BENCH_SHARDS",
+        "BENCH_MEET_TOKEN",
+        "BENCH_CONFIG",
+        "BENCH_RUNNER_HOME",
+    ] {
+        assert_eq!(said(other), Ok(()), "{other}");
+    }
 }
 
 #[test]

@@ -334,6 +334,13 @@ impl Surroundings for Process {
         std::env::var_os(name)
     }
 
+    fn names(&self) -> Vec<String> {
+        let names = std::env::vars_os();
+        names
+            .filter_map(|(name, _)| name.into_string().ok())
+            .collect()
+    }
+
     fn read(&self, file: &Path) -> Result<String, String> {
         read_bounded(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
     }
@@ -406,6 +413,9 @@ pub fn settings_for_tests(benchmark: Benchmark, args: &[&str]) -> Settings {
     impl Surroundings for Files {
         fn variable(&self, _name: &str) -> Option<OsString> {
             None
+        }
+        fn names(&self) -> Vec<String> {
+            Vec::new()
         }
         fn read(&self, file: &Path) -> Result<String, String> {
             Process.read(file)

@@ -11,6 +11,10 @@ impl Surroundings for Desk {
         }
     }
 
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn read(&self, file: &Path) -> Result<String, String> {
         Err(format!("cannot read {}", file.display()))
     }
