@@ -242,8 +242,7 @@ fn ended_while_offered<'a>(
 /// The ends of a repeat's answers from the first due on, in order, those carried over from the warm-up among them, for they are the server's work
 /// too; and the last due, until when they are counted.
 fn counted_ends(repeat: &Repeat<'_>) -> Option<(Vec<Stamp>, Stamp)> {
-    let due = || starts(repeat).map(|start| start.due);
-    let (from, to) = (due().min()?, due().max()?);
+    let Window { from, to } = offered_window(repeat)?;
     let own = repeat.rows.iter().filter(|row| row.completed());
     let carried = repeat.carried.iter().map(|(_, end)| *end);
     let all = own.map(Row::left).chain(carried);
@@ -348,20 +347,20 @@ enum Queue {
     Grows,
 }
 
+/// From the first that the schedule starts to the last.
+pub(super) fn offered_window(repeat: &Repeat<'_>) -> Option<Window> {
+    let due = || starts(repeat).map(|start| start.due);
+    let (from, to) = (due().min()?, due().max()?);
+    (from < to).then_some(Window { from, to })
+}
+
 /// Whether a queue grows in a repeat. Of few requests none is sure.
 fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
+    let Some(offered) = offered_window(repeat) else {
+        return Queue::None;
+    };
     let mut started: Vec<Stamp> = starts(repeat).map(|start| start.due).collect();
     started.sort_unstable();
-    let (Some(first), Some(last)) = (started.first(), started.last()) else {
-        return Queue::None;
-    };
-    let offered = Window {
-        from: *first,
-        to: *last,
-    };
-    if offered.length() <= Nanos::ZERO {
-        return Queue::None;
-    }
     let mut ended: Vec<Stamp> = ends(repeat).collect();
     ended.sort_unstable();
     let level = |stretch: usize| {

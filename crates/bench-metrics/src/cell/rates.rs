@@ -9,7 +9,7 @@ use bench_schema::{
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
-use crate::num::{float, sum};
+use crate::num::{float, mean, sum};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
@@ -217,6 +217,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let while_offered = served.is_some_and(|served| served.while_offered);
     let of_tokens = spans_of_tokens(spans, while_offered, timeline);
     let undecided = served.is_some_and(|served| matches!(served.rate, Told::Undecided(_)));
+    let cold = served.is_none_or(|served| !matches!(served.rate, Told::Counted));
     let served = served.map(|served| told(served.rate, spans, (seconds, counted), timeline));
     let closed =
         (!load.is_open()).then(|| closed_loop(spans, load, mean_in_flight, &counted, timeline));
@@ -233,7 +234,9 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let requests_per_s = rate.map(|rate| rate.0);
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let same = |(even, rate): (f64, f64)| (rate / even - 1.0).abs() < 1e-9;
-    let followed = in_cycles || load.is_open() && even.zip(requests_per_s).is_some_and(same);
+    let followed = in_cycles
+        || load.is_open() && even.zip(requests_per_s).is_some_and(same)
+        || !cold && begin_fewer(spans, (requests_per_s, seconds), timeline);
     let all_at = requests_per_s.filter(|_| followed);
     let (total, counted_seconds) = tokens_came((spans, &of_tokens), all_at, timeline);
     let per_event = total.tokens_per_event().filter(|_| has_rate);
@@ -427,8 +430,47 @@ fn counted_out(spans: &[Span<'_>], seconds: f64, timeline: &Timeline) -> open_lo
     (rate, around(rate, spans, timeline, &|c| c.completed as f64))
 }
 
+/// Answers that begin per second until all have begun, by their prompts. What a server does for prompts that take all its time is done then, and
+/// the tokens that come later are those of prompts that came earlier.
+fn begun_per_s(spans: &[Span<'_>], timeline: &Timeline) -> Option<f64> {
+    let (mut begun, mut seconds) = (0.0, 0.0);
+    for span in spans {
+        let firsts = span
+            .repeat
+            .rows
+            .iter()
+            .filter_map(|row| row.instants().first);
+        let until = Window {
+            from: span.repeat.whole.from,
+            to: firsts.max()?,
+        };
+        begun += timeline.total(until).input_tokens as f64;
+        seconds += until.length().as_secs_f64();
+    }
+    let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let prompts = own.map(|row| row.instants().input_tokens.map(|tokens| tokens as f64));
+    let each = mean(&prompts.collect::<Option<Vec<f64>>>()?)?;
+    let rate = begun / each / seconds;
+    (rate.is_finite() && rate > 0.0).then_some(rate)
+}
+
+/// Whether more tokens came than the answers that begin at this rate have: those of answers that had begun before are among them.
+fn begin_fewer(
+    spans: &[Span<'_>],
+    (rate, seconds): (Option<f64>, f64),
+    timeline: &Timeline,
+) -> bool {
+    let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let asked = rate
+        .zip(open_loop::tokens_each(own))
+        .map(|(rate, each)| rate * each);
+    let came = total_of(spans, |window| timeline.total(window)).tokens / seconds;
+    let carried = spans.iter().any(|span| !span.repeat.carried.is_empty());
+    carried && asked.is_some_and(|asked| asked < 0.999 * came)
+}
+
 /// What was counted, where the answers carried over from the warm-up are some of it: as many answers as the tokens that came make, where those are
-/// known, and an interval from none of the carried ones to all of each, for nobody knows how much of the server's work for them came before.
+/// known, and no more than begin, with an interval from none of the carried ones to all of each, for nobody knows how much of the server's work for them came before.
 fn either_way(
     spans: &[Span<'_>],
     seconds: f64,
@@ -445,6 +487,7 @@ fn either_way(
     let each = open_loop::tokens_each(own()).filter(|each| *each > 0.0);
     let came = total_of(spans, |window| timeline.total(window)).tokens;
     let rate = each.map_or(rate, |each| came / each / seconds);
+    let rate = begun_per_s(spans, timeline).map_or(rate, |begun| rate.min(begun));
     let (least, most) = (float(n) / seconds, float(all) / seconds);
     let (low, high) = interval.map_or((least, most), |i| (i.low.min(least), i.high.max(most)));
     let interval = interval_of(low.min(rate), high.max(rate), LEVEL);
