@@ -423,6 +423,10 @@ fn forms(secret: &str) -> Vec<String> {
         BASE64_STANDARD.encode(secret),
         digits.collect(),
     ];
+    // small letters are looked for, which beyond ASCII are others
+    if !secret.is_ascii() {
+        all.extend([secret.to_lowercase(), secret.to_uppercase()]);
+    }
     // Of what is encoded with other text around it, the letters that are its own: where it begins at the first, second or third byte of a group. Another alphabet
     // is for URLs.
     for before in 0..3 {

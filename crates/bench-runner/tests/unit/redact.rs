@@ -217,3 +217,24 @@ fn each_cookie_and_each_parameter_of_an_authorization_is_a_secret() {
     let said = "abc-123-def ghi-456-jkl n0nce-789 llama-70b";
     assert_eq!(secrets.hidden(said), "*** *** *** llama-70b");
 }
+
+#[test]
+fn letters_beyond_ascii_are_hidden_in_upper_and_lower_case() {
+    let body = r#"{"pwd": "pässWörd-ключ-鍵-7777"}"#;
+    let hidden = secrets(&[
+        "--extra-body",
+        body,
+        "--header",
+        "x-custom: hx Tok/en-4418 é zz9",
+    ]);
+    for said in [
+        "no: PÄSSWÖRD-КЛЮЧ-鍵-7777",
+        "no: pässwörd-ключ-鍵-7777",
+        r"no: P\u00c4SSW\u00d6RD-\u041a\u041b\u042e\u0427-\u9375-7777",
+        "no: HX TOK/EN-4418 É ZZ9",
+    ] {
+        let mut text = said.to_owned();
+        hidden.hide(&mut text);
+        assert_eq!(text, "no: ***", "{said}");
+    }
+}
