@@ -875,13 +875,15 @@ const SHORTEST_TOKEN: usize = 16;
 /// A variable that is set and is not UTF-8: read as nothing, something else would be measured than was meant.
 struct NotText;
 
-/// Whether somebody may have given a key in place of the name of a variable or of a file: a long text of small letters and digits without a folder.
+/// Whether somebody may have given a key in place of the name of a variable or of a file: a long text of small letters and digits
+/// without a folder, or with capitals too where it begins like no path (base64 has `/`).
 fn may_be_a_key(name: &str) -> bool {
     let has = |sign: fn(&char) -> bool| name.chars().any(|c| sign(&c));
+    let is_path = name.starts_with(['/', '.', '~']) || !has(char::is_ascii_uppercase);
     name.len() >= 16
         && has(char::is_ascii_digit)
         && has(char::is_ascii_lowercase)
-        && !name.contains('/')
+        && !(is_path && name.contains('/'))
 }
 
 /// A variable of the environment; one that is empty says nothing, as `${X:-}` in a container's file leaves it.

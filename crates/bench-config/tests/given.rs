@@ -307,11 +307,17 @@ fn a_key_file_without_a_key_is_refused() {
 #[test]
 fn a_key_in_place_of_its_files_or_its_variables_name_is_not_shown() {
     for key in ["api_key_file", "api_key_env"] {
-        let said = refused(&format!("{key} = \"hf_aBcDeFgH0123456789\"\n"));
-        assert!(
-            said.contains("***") && !said.contains("0123456789"),
-            "{said}"
-        );
+        for given in ["hf_aBcDeFgH0123456789", "Zq7/abc+0123456789/9xK"] {
+            let said = refused(&format!("{key} = \"{given}\"\n"));
+            assert!(
+                said.contains("***") && !said.contains("0123456789"),
+                "{said}"
+            );
+        }
+    }
+    for path in ["/etc/Keys/prod-0123456789", "keys/prod-0123456789"] {
+        let said = refused(&format!("api_key_file = \"{path}\"\n"));
+        assert!(said.contains(path), "{said}");
     }
 }
 
