@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bench_metrics::{CellAccumulator, CellContext};
 use bench_schema::{
-    CellRecord, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, Stamp, Window,
-    as_stored,
+    CellRecord, Finding, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, Stamp,
+    Window, as_stored,
 };
 
 use crate::facts::{CellFacts, FactKeeper, TrustFacts};
@@ -271,10 +271,17 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if run.analysis.capacity.is_some() {
         search::without_what_it_makes(run, &mut findings);
     } else {
-        crate::trust::doubt_mixed_levels(&mut run.trust, &findings);
+        judge_levels(run, &findings);
     }
     run.findings = findings;
     Ok(())
+}
+
+/// Doubts figures of cells whose speed moved, and holds nothing against them.
+fn judge_levels(run: &mut RunRecord, findings: &[Finding]) {
+    crate::trust::doubt_mixed_levels(&mut run.trust, findings);
+    let rows = std::mem::take(&mut run.analysis.scaling);
+    run.analysis.scaling = crate::findings::of_one_speed(rows, findings);
 }
 
 /// Whether prompts share their beginnings, or repeat, on purpose.

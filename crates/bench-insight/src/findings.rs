@@ -6,7 +6,8 @@ mod lengths;
 mod objectives;
 
 use bench_schema::{
-    Answer, Cause, CellRecord, Code, Fact, Factor, Finding, Known, Load, RunRecord,
+    Analysis, Answer, Cause, CellRecord, Code, Fact, Factor, Finding, Known, Load, RunRecord,
+    ScalingRow,
 };
 
 use crate::InsightError;
@@ -48,10 +49,30 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .filter(|f| !diagnosis::mixes_levels(&all, f))
             .collect::<Vec<_>>(),
     );
+    let analysis = Analysis {
+        scaling: of_one_speed(analysis.scaling, &all),
+        ..analysis
+    };
     let facts = facts::all(run, samples, &analysis).into_iter();
     let facts = facts.filter(|fact| !is_of_time(run, samples, &all, fact));
     all.extend(facts.collect::<Vec<_>>());
     ordered(all)
+}
+
+/// The rows of series whose first cell is of one speed: what others are held against is no mean over two.
+pub(crate) fn of_one_speed(rows: Vec<ScalingRow>, found: &[Finding]) -> Vec<ScalingRow> {
+    let mut kept: Vec<ScalingRow> = Vec::new();
+    let mut is_sound = true;
+    for row in rows {
+        if row.throughput_gain == Some(0.0) {
+            let mut moved = diagnosis::of_two_levels(found);
+            is_sound = !moved.any(|f| f.cells.contains(&row.cell));
+        }
+        if is_sound || row.throughput_gain.is_none() {
+            kept.push(row);
+        }
+    }
+    kept
 }
 
 /// Whether what is told of lengths may be a level that moved while cells were measured one after another.

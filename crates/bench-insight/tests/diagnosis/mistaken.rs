@@ -1344,3 +1344,32 @@ fn later_tokens_that_take_longer_make_no_request_slow_for_its_length() {
     }
     assert_eq!(found(&run, &samples), [Cause::Healthy]);
 }
+
+#[test]
+fn a_first_level_that_was_slow_is_no_base_of_scaling() {
+    let cold = |pace: Pace| {
+        let servers = [
+            paced(10.0, 20.0, pace),
+            Server::default(),
+            Server::default(),
+        ];
+        one_after_another([2, 4, 8], 8.0, &servers)
+    };
+    let scaling = |all: &[Finding]| {
+        all.iter()
+            .find(|f| f.code == bench_schema::Fact::Scaling.into())
+            .cloned()
+    };
+    // slow for most of the first cell
+    let all = cold(|at| if at < 6e3 { 2.2 } else { 1.0 });
+    assert!(scaling(&all).is_none(), "{all:?}");
+    // slow throughout: nothing in it tells, but what others would be worth does
+    let all = cold(|_| 2.2);
+    let told = scaling(&all).unwrap();
+    assert!(told.figure(&Known::ScalingFactor.into()).is_some());
+    assert!(told.figure(&Known::Efficiency.into()).is_none(), "{told:?}");
+    let all = cold(|_| 1.0);
+    let told = scaling(&all).unwrap();
+    let efficiency = told.figure(&Known::Efficiency.into()).unwrap();
+    assert!((0.9..1.1).contains(&efficiency), "{efficiency}");
+}
