@@ -228,6 +228,10 @@ impl config::Surroundings for Nothing {
         None
     }
 
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn read(&self, _: &Path) -> Result<String, String> {
         Err("there are no files here".to_owned())
     }
