@@ -53,7 +53,7 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         scaling: of_one_speed(analysis.scaling, &all),
         ..analysis
     };
-    let facts = facts::all(run, samples, &analysis).into_iter();
+    let facts = facts::all(run, samples, &analysis, &all).into_iter();
     let facts = facts.filter(|fact| !is_of_time(run, samples, &all, fact));
     all.extend(facts.collect::<Vec<_>>());
     ordered(all)

@@ -1,8 +1,8 @@
 //! What was measured and is no fault: stated without an alarm and without advice.
 
 use bench_schema::{
-    Analysis, CellRecord, Evidence, Fact, Factor, Finding, Known, Metric, PhaseShares, RunRecord,
-    ScalingRow,
+    Analysis, Answer, Cause, CellRecord, Evidence, Fact, Factor, Finding, Known, Metric,
+    PhaseShares, RunRecord, ScalingRow,
 };
 
 use super::lengths;
@@ -13,13 +13,19 @@ use crate::signals::{Signal, derived};
 use crate::text;
 use crate::view;
 
-pub(super) fn all(run: &RunRecord, samples: &[CellSamples], analysis: &Analysis) -> Vec<Finding> {
+/// Facts, where answers and causes have been `found`.
+pub(super) fn all(
+    run: &RunRecord,
+    samples: &[CellSamples],
+    analysis: &Analysis,
+    found: &[Finding],
+) -> Vec<Finding> {
     let cells = &run.cells;
     [
         // a stage of a search is too short to tell what is served of a load
         scaling(&analysis.scaling).filter(|_| run.analysis.capacity.is_none()),
         load_effects(cells),
-        operating_point(cells),
+        operating_point(cells, found),
         lengths::output(cells, samples, analysis),
         lengths::prompt(cells),
         phase_split(cells),
@@ -113,15 +119,23 @@ fn load_effects(cells: &[CellRecord]) -> Option<Finding> {
 /// GPU use that leaves neither idle time nor a queue.
 const GOOD_USE: std::ops::RangeInclusive<f64> = 0.80..=0.90;
 
-/// The level of a sweep whose GPU use is 80–90 %; of several, the highest.
-fn operating_point(cells: &[CellRecord]) -> Option<Finding> {
+/// The level of a sweep whose GPU use is 80–90 %; of several, the highest. None at which requests queue, or an objective is missed.
+fn operating_point(cells: &[CellRecord], found: &[Finding]) -> Option<Finding> {
+    let is_too_much = |f: &&Finding| {
+        let queues = [Cause::Overload, Cause::Queueing, Cause::MemoryPressure];
+        f.cause().is_some_and(|cause| queues.contains(&cause)) || f.code == Answer::SloMissed.into()
+    };
+    let is_sound = |cell: &CellRecord| {
+        let mut against = found.iter().filter(is_too_much);
+        !against.any(|f| f.cells.contains(&cell.id))
+    };
     let (factor, series) =
         view::load_series(cells).filter(|(f, _)| !view::DEVICE_FACTORS.contains(f))?;
     let members = series.iter().find(|members| members.len() > 1)?;
     let (level, cell, usage) = members
         .iter()
         .filter_map(|(level, cell)| Some((*level, *cell, Signal::GpuUse.of(cell)?.mean)))
-        .filter(|(.., usage)| GOOD_USE.contains(usage))
+        .filter(|(_, cell, usage)| GOOD_USE.contains(usage) && is_sound(cell))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     Draft::in_cell(Fact::OperatingPoint, 0.0, cell)
         .push(of_level(

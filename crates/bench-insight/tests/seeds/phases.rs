@@ -1,6 +1,6 @@
 //! Comprehensive Benchmark Analysis Report: phases, datasets, rates, models, GPUs.
 
-use bench_schema::{Cause, Fact, Factor, Known, Metric, RunRecord};
+use bench_schema::{Cause, Fact, Factor, Known, Metric, Quantity, RunRecord, Unit};
 
 use super::{causes, fact, figures, found, load, named, near};
 
@@ -198,6 +198,25 @@ fn phase_report_gpu_use_over_the_rates_is_52_85_and_96_percent() {
 #[test]
 fn phase_report_optimal_operating_point_is_five_requests_per_second() {
     let (_, all) = found("phases-rates");
+    let point = fact(&all, Fact::OperatingPoint);
+    assert_eq!(point.evidence[0].of.as_deref(), Some("rate 5"));
+    // where requests queue nobody wants to be
+    let mut run = load::run("phases-rates");
+    for cell in run.cells.iter_mut().filter(|cell| cell.id == "r20") {
+        let (value, unit, interval) = (0.89, Unit::Ratio, None);
+        let read = cell.hardware.as_mut().unwrap();
+        let name = "gpu_utilisation_mean".to_owned();
+        let used = Quantity {
+            value,
+            unit,
+            interval,
+        };
+        read.derived.insert(name, used);
+        // as above, long enough for the rule
+        cell.windows.whole.as_mut().unwrap().seconds = 3000.0;
+    }
+    let all = bench_insight::findings(&run, &[]);
+    assert!(causes(&all).contains(&Cause::Overload));
     let point = fact(&all, Fact::OperatingPoint);
     assert_eq!(point.evidence[0].of.as_deref(), Some("rate 5"));
 }
