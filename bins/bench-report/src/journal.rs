@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use bench_schema::{
     BEGIN_FILE, BadLine, ClockRecord, Entries, Entry, JOURNAL_FILE, JournalFile, JournalPart,
@@ -306,7 +307,7 @@ impl Check {
     /// lack some.
     fn count(&mut self, run: &RunRecord, dir: &Path) -> Result<(), CommandError> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        let mut requests = Values::<RequestRecord>::open(dir, JournalFile::Requests, true);
+        let mut requests = Values::<RequestRecord>::open(dir, JournalFile::Requests, None, true);
         while let Some(record) = requests.next()? {
             *counts.entry(record.cell).or_default() += 1;
         }
@@ -449,9 +450,29 @@ impl Damage {
     }
 }
 
+/// What the parts of a journal were when they were held against what the run says of them: their lengths, and when each was last changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartStates(Vec<(PathBuf, u64, Option<SystemTime>)>);
+
+impl PartStates {
+    /// As they are now.
+    pub(crate) fn of(dir: &Path, file: JournalFile) -> Self {
+        let state = |path: PathBuf| {
+            let now = std::fs::metadata(&path).ok();
+            let len = now.as_ref().map_or(0, std::fs::Metadata::len);
+            (path, len, now.and_then(|now| now.modified().ok()))
+        };
+        Self(file.parts_in(dir).into_iter().map(state).collect())
+    }
+}
+
 /// The entries of a journal, one at a time, part after part.
 pub(crate) struct Values<T> {
     entries: Entries<T>,
+    dir: PathBuf,
+    file: JournalFile,
+    /// What its parts were when they were checked; nothing where they may still grow.
+    seen: Option<PartStates>,
     damaged_ok: bool,
     missing: Option<String>,
     /// The parts in which something was passed over so far.
@@ -459,8 +480,14 @@ pub(crate) struct Values<T> {
 }
 
 impl<T: Entry> Values<T> {
-    /// Those of a journal in a run directory; none where there is no such journal. Lines that are none are passed over where that is allowed.
-    pub(crate) fn open(run: &Path, file: JournalFile, damaged_ok: bool) -> Self {
+    /// Those of a journal in a run directory; none where there is no such journal. Lines that are none are passed over where that is allowed. Parts that were
+    /// `seen` before have to be the same still when all is read.
+    pub(crate) fn open(
+        run: &Path,
+        file: JournalFile,
+        seen: Option<PartStates>,
+        damaged_ok: bool,
+    ) -> Self {
         let missing = file.missing_in(run);
         let named: Vec<_> = missing.into_iter().take(MOST_LINES).collect();
         let told = || {
@@ -472,6 +499,9 @@ impl<T: Entry> Values<T> {
         };
         Self {
             entries: Entries::of(file.lines_in(run)),
+            dir: run.to_owned(),
+            file,
+            seen,
             damaged_ok,
             missing: (!named.is_empty()).then(told),
             parts: Vec::new(),
@@ -481,7 +511,7 @@ impl<T: Entry> Values<T> {
     /// The next value; `None` at the end.
     ///
     /// # Errors
-    /// Where a line is none, but for the torn end that a killed program leaves.
+    /// Where a line is none, but for the torn end that a killed program leaves; at the end, where the files changed since they were checked.
     pub(crate) fn next(&mut self) -> Result<Option<T>, CommandError> {
         while let Some(entry) = self.entries.next_entry()? {
             let bad = match entry {
@@ -504,6 +534,14 @@ impl<T: Entry> Values<T> {
             if let Some((_, damage)) = self.parts.last_mut() {
                 damage.add(bad);
             }
+        }
+        let now = |seen: &PartStates| *seen != PartStates::of(&self.dir, self.file);
+        if self.seen.as_ref().is_some_and(now) {
+            let name = self.file.part_name(0);
+            return Err(CommandError::Damaged {
+                path: self.dir.clone(),
+                damage: format!("{name}, or a later part of it, was changed while it was read"),
+            });
         }
         Ok(None)
     }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use bench_frames::run_dirs;
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CELLS_FILE, CellProgress, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading,
-    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, counted, read_file,
+    BEGIN_FILE, CELLS_FILE, CellProgress, CellRecord, Entry, JournalFile, MOST_RUN_BYTES, Nanos,
+    Reading, RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, counted, read_file,
 };
 use clap::Args;
 
 use crate::error::CommandError;
-use crate::journal::Values;
+use crate::journal::{PartStates, Values};
 use crate::{files, journal};
 
 /// How runs are read.
@@ -61,6 +61,8 @@ pub(crate) struct RunFolder {
     /// Why nothing tells whether they are whole, where that is so.
     unlisted: Option<String>,
     pub(crate) damaged_ok: bool,
+    /// Its journals as they were when they were held.
+    seen: Option<[PartStates; 2]>,
     /// Whether it was read from what was written when it began.
     begun: bool,
 }
@@ -169,6 +171,7 @@ impl RunFolder {
             damage: Vec::new(),
             unlisted: None,
             damaged_ok: false,
+            seen: None,
             begun: false,
         }
     }
@@ -176,6 +179,11 @@ impl RunFolder {
     /// Holds its journals against what is known of them.
     pub(crate) fn hold(&mut self, reads: Reads) -> Result<(), CommandError> {
         self.damaged_ok = reads.damaged_ok;
+        // those of a run that has not ended may still grow
+        self.seen = (!self.record.journal.is_empty()).then(|| {
+            [JournalFile::Requests, JournalFile::Readings]
+                .map(|file| PartStates::of(&self.path, file))
+        });
         let journal::Check {
             damage,
             unchecked,
@@ -234,12 +242,25 @@ impl RunFolder {
         }
     }
 
+    /// The entries of one of its journals, as they were when they were held.
+    pub(crate) fn values<T: Entry>(&self, file: JournalFile) -> Values<T> {
+        let [requests, readings] = self
+            .seen
+            .clone()
+            .map_or([None, None], |seen| seen.map(Some));
+        let seen = match file {
+            JournalFile::Requests => requests,
+            JournalFile::Readings => readings,
+        };
+        Values::open(&self.path, file, seen, self.damaged_ok)
+    }
+
     pub(crate) fn requests(&self) -> Values<RequestRecord> {
-        Values::open(&self.path, JournalFile::Requests, self.damaged_ok)
+        self.values(JournalFile::Requests)
     }
 
     pub(crate) fn readings(&self) -> Values<Reading> {
-        Values::open(&self.path, JournalFile::Readings, self.damaged_ok)
+        self.values(JournalFile::Readings)
     }
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.

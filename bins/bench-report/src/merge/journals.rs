@@ -123,7 +123,7 @@ fn join<T: Entry + Serialize>(
             ));
             continue;
         }
-        let mut lines = Values::open(&run.path, file, run.damaged_ok);
+        let mut lines = run.values(file);
         let next = lines.next()?.map(|value| place(shard, value));
         sources.push((shard, Source { lines, next }));
     }

@@ -16,7 +16,7 @@ impl Entry for Number {
 fn read(text: &str) -> (Vec<u32>, Damage) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("requests.jsonl"), text).unwrap();
-    let mut all = Values::<Number>::open(folder.path(), JournalFile::Requests, true);
+    let mut all = Values::<Number>::open(folder.path(), JournalFile::Requests, None, true);
     let mut values = Vec::new();
     while let Some(value) = all.next().unwrap() {
         values.push(value.0);
@@ -32,7 +32,7 @@ fn parts_are_read_one_after_another_with_the_damage_of_each() {
     write("requests.0001.jsonl", "3\nx\n");
     write("requests.0003.jsonl", "4\n5");
     write("hardware.jsonl", "9\n");
-    let mut lines = Values::<Number>::open(folder.path(), JournalFile::Requests, true);
+    let mut lines = Values::<Number>::open(folder.path(), JournalFile::Requests, None, true);
     let mut values = Vec::new();
     while let Some(value) = lines.next().unwrap() {
         values.push(value.0);
@@ -69,4 +69,38 @@ fn damaged_lines_are_counted_and_named_by_their_numbers() {
         notes,
         ["r.jsonl: line 2 cannot be read, line 5 cannot be read; left out"]
     );
+}
+
+/// What was checked has to be what was read.
+#[test]
+fn a_journal_that_changes_while_it_is_read_is_an_error() {
+    let requests = JournalFile::Requests;
+    for change in ["cut", "removed", "more"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("requests.jsonl"), "1\n2\n").unwrap();
+        std::fs::write(path("requests.0001.jsonl"), "3\n").unwrap();
+        let held = Some(PartStates::of(folder.path(), requests));
+        let mut all = Values::<Number>::open(folder.path(), requests, held.clone(), false);
+        while all.next().unwrap().is_some() {}
+        let mut all = Values::<Number>::open(folder.path(), requests, held, false);
+        assert_eq!(all.next().unwrap(), Some(Number(1)));
+        match change {
+            "cut" => std::fs::write(path("requests.jsonl"), "1\n").unwrap(),
+            "removed" => std::fs::remove_file(path("requests.0001.jsonl")).unwrap(),
+            _ => std::fs::write(path("requests.0001.jsonl"), "3\n4\n").unwrap(),
+        }
+        let told = loop {
+            match all.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{change} is not seen"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        let wanted = match change {
+            "removed" => "cannot read",
+            _ => "was changed while it was read",
+        };
+        assert!(told.contains(wanted), "{told}");
+    }
 }
