@@ -535,7 +535,16 @@ fn cuts(grid: &Grid<'_>, table: &Table) -> Vec<usize> {
     let mut cuts: Vec<usize> = inside.chain(between).collect();
     cuts.sort_unstable();
     cuts.dedup();
-    cuts
+    thinned(cuts)
+}
+
+/// As many of them, evenly chosen, as every two can be held against each other in no time, the first and the last among them.
+fn thinned(cuts: Vec<usize>) -> Vec<usize> {
+    const MOST_CUTS: usize = 128;
+    let (last, each) = (cuts.last().copied(), cuts.len().div_ceil(MOST_CUTS).max(1));
+    let mut kept: Vec<usize> = cuts.into_iter().step_by(each).collect();
+    kept.extend(last.filter(|last| kept.last() != Some(last)));
+    kept
 }
 
 /// All times become longer or shorter from some moment on, or for a while, or until then.
@@ -655,3 +664,7 @@ fn slow_requests(grid: &Grid<'_>) -> Option<Finding> {
         .refuted_by(Experiment::AgainWithLog)
         .done()
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/diagnosis_across.rs"]
+mod tests;
