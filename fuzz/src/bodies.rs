@@ -97,6 +97,7 @@ pub fn answer(bytes: &[u8]) {
         let limits = AnswerLimits {
             max_event_bytes: 1 << 16,
             keep_text: Some(1 << 12),
+            ..AnswerLimits::default()
         };
         let mut decoder = AnswerDecoder::new(Arc::clone(&protocol), streaming, limits);
         let mut failed = false;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bench_schema::{EventLog, FailureKind, Nanos, Outcome, ServerTimings, Stage, Usage};
 
 use crate::ReadMark;
+use crate::held::{Held, HeldBytes};
 use crate::protocol::{Document, Framing, Protocol, shortened};
 use crate::sse::{LineSplitter, SseDecoder, SseError, SseSplitter};
 use collector::Collector;
@@ -21,26 +22,24 @@ enum Framer {
     /// One document; also a JSON document that came where a stream was asked for.
     Whole(BufferedBody),
     /// Nothing yet of what should be an event stream: its first byte tells whether it is one.
-    Unknown(usize),
+    Unknown(usize, HeldBytes),
 }
 
 /// A body that is kept until it is whole.
 #[derive(Debug)]
 struct BufferedBody {
-    body: Vec<u8>,
-    limit: usize,
+    body: Held,
     /// A stream was asked for.
     instead_of_a_stream: bool,
 }
 
 impl Framer {
-    fn new(framing: Framing, limit: usize) -> Self {
+    fn new(framing: Framing, limit: usize, all: HeldBytes) -> Self {
         match framing {
-            Framing::Sse => Self::Unknown(limit),
-            Framing::Ndjson => Self::Lines(LineSplitter::new(limit)),
+            Framing::Sse => Self::Unknown(limit, all),
+            Framing::Ndjson => Self::Lines(LineSplitter::new(Held::new(limit, &all))),
             Framing::Json => Self::Whole(BufferedBody {
-                body: Vec::new(),
-                limit,
+                body: Held::new(limit, &all),
                 instead_of_a_stream: false,
             }),
         }
@@ -52,22 +51,22 @@ impl Framer {
         bytes: &[u8],
         sink: &mut dyn FnMut(Document<'_>, usize),
     ) -> Result<(), SseError> {
-        if let Self::Unknown(limit) = *self {
+        if let Self::Unknown(limit, all) = self {
+            let held = Held::new(*limit, all);
             *self = if bytes.first() == Some(&b'{') {
                 Self::Whole(BufferedBody {
-                    body: Vec::new(),
-                    limit,
+                    body: held,
                     instead_of_a_stream: true,
                 })
             } else {
-                Self::Sse(SseSplitter::new(limit))
+                Self::Sse(SseSplitter::within(held))
             };
         }
         match self {
             Self::Sse(splitter) => splitter.feed(bytes, &mut |event| sink(event.into(), event.end)),
             Self::Lines(splitter) => splitter.feed(bytes, &mut |line, end| sink(line.into(), end)),
-            Self::Whole(whole) => whole.feed(bytes),
-            Self::Unknown(_) => Ok(()),
+            Self::Whole(whole) => whole.body.extend(bytes),
+            Self::Unknown(..) => Ok(()),
         }
     }
 
@@ -86,34 +85,26 @@ impl Framer {
             Self::Whole(whole) if !whole.body.trim_ascii().is_empty() => {
                 collector.whole(&whole.body);
             }
-            Self::Whole(_) | Self::Unknown(_) => {}
+            Self::Whole(_) | Self::Unknown(..) => {}
         }
-    }
-}
-
-impl BufferedBody {
-    fn feed(&mut self, bytes: &[u8]) -> Result<(), SseError> {
-        if self.body.len() + bytes.len() > self.limit {
-            return Err(SseError::TooLarge { limit: self.limit });
-        }
-        self.body.extend_from_slice(bytes);
-        Ok(())
     }
 }
 
 /// The kind of failure of a body that cannot be cut into documents.
 const fn failure_of(error: &SseError) -> FailureKind {
     match error {
-        SseError::TooLarge { .. } => FailureKind::TooLarge,
+        SseError::TooLarge { .. } | SseError::TooMuchHeld { .. } => FailureKind::TooLarge,
         SseError::Utf8 => FailureKind::Protocol,
     }
 }
 
 /// What one answer may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AnswerLimits {
     /// Largest event of a stream, and largest body of an answer that is not streamed, in bytes.
     pub max_event_bytes: usize,
+    /// What the unfinished events, or the bodies that are not streamed, of all answers may take together.
+    pub held: HeldBytes,
     /// Characters of text to keep, all channels in the order of arrival; `None` keeps none.
     pub keep_text: Option<usize>,
 }
@@ -123,6 +114,7 @@ impl Default for AnswerLimits {
     fn default() -> Self {
         Self {
             max_event_bytes: 64 << 20,
+            held: HeldBytes::default(),
             keep_text: None,
         }
     }
@@ -222,7 +214,7 @@ impl AnswerDecoder {
     pub fn new(protocol: Arc<dyn Protocol>, streaming: bool, limits: AnswerLimits) -> Self {
         let framing = protocol.framing(streaming);
         Self {
-            framer: Framer::new(framing, limits.max_event_bytes),
+            framer: Framer::new(framing, limits.max_event_bytes, limits.held),
             collector: Collector::new(protocol, framing == Framing::Json, limits.keep_text),
         }
     }

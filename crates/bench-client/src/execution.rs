@@ -236,6 +236,7 @@ impl<'a> RequestExecution<'a> {
             } else {
                 self.target.limits.body_bytes
             },
+            held: self.target.held.clone(),
             keep_text: self.keep_text,
         };
         let protocol = Arc::clone(&self.target.protocol);

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Waker};
 use eventsource_stream::EventStream;
 use futures_util::{Stream, stream};
 
+use crate::held::{Held, HeldBytes};
+
 /// One event of a stream, borrowed from the decoder or straight from the bytes that were fed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
@@ -26,7 +28,8 @@ pub trait SseDecoder {
     /// Takes the next bytes, cut anywhere, and hands each event they complete to `sink`, in order.
     ///
     /// # Errors
-    /// [`SseError::TooLarge`] once an event passes the decoder's limit; the decoder is of no use afterwards.
+    /// [`SseError::TooLarge`] once an event passes the decoder's limit, [`SseError::TooMuchHeld`] once all unfinished ones together pass
+    /// theirs; the decoder is of no use afterwards.
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError>;
 
     /// The stream is over: hands out what still lacks its blank line.
@@ -44,6 +47,14 @@ pub enum SseError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// All unfinished events and bodies together are larger than the limit on them.
+    #[error(
+        "the unfinished events and bodies of all requests together are larger than the client's limit of {limit} bytes; use a lower concurrency or shorter answers"
+    )]
+    TooMuchHeld {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The bytes are not UTF-8. Only the reference decoder stops there.
     #[error("the stream is not UTF-8")]
     Utf8,
@@ -54,17 +65,13 @@ pub enum SseError {
 /// Splits bytes, cut anywhere, into lines; blank ones are dropped, a CR before the LF too.
 #[derive(Debug)]
 pub(crate) struct LineSplitter {
-    limit: usize,
-    line: Vec<u8>,
+    line: Held,
 }
 
 impl LineSplitter {
-    /// A splitter for one stream; `limit` is the longest line in bytes.
-    pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            line: Vec::new(),
-        }
+    /// A splitter for one stream, which keeps a line that has not ended in `line`.
+    pub(crate) fn new(line: Held) -> Self {
+        Self { line }
     }
 
     /// Hands each line that these bytes complete to `sink`, with the offset just past it.
@@ -77,31 +84,22 @@ impl LineSplitter {
         for end in memchr::memchr_iter(b'\n', bytes) {
             let rest = bytes.get(from..end).unwrap_or_default();
             from = end + 1;
-            self.check(rest.len())?;
             if self.line.is_empty() {
+                self.line.check(rest.len())?;
                 give(rest, from, sink);
             } else {
-                self.line.extend_from_slice(rest);
+                self.line.extend(rest)?;
                 give(&self.line, from, sink);
                 self.line.clear();
             }
         }
-        let rest = bytes.get(from..).unwrap_or_default();
-        self.check(rest.len())?;
-        self.line.extend_from_slice(rest);
-        Ok(())
+        self.line.extend(bytes.get(from..).unwrap_or_default())
     }
 
     /// What came after the last line end, if anything.
     pub(crate) fn end(&mut self, sink: &mut dyn FnMut(&[u8], usize)) {
-        give(&std::mem::take(&mut self.line), 0, sink);
-    }
-
-    fn check(&self, more: usize) -> Result<(), SseError> {
-        if self.line.len() + more > self.limit {
-            return Err(SseError::TooLarge { limit: self.limit });
-        }
-        Ok(())
+        give(&self.line, 0, sink);
+        self.line.clear();
     }
 }
 
@@ -121,10 +119,8 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// `data` line.
 #[derive(Debug)]
 pub struct SseSplitter {
-    /// Largest event in bytes, its field names and line ends included.
-    limit: usize,
     /// What earlier reads brought of the open event.
-    frame: Vec<u8>,
+    frame: Held,
     open: OpenFrame,
     /// The last byte fed was a CR that ended a line: a LF that follows belongs to it.
     after_cr: bool,
@@ -166,11 +162,15 @@ impl OpenFrame {
 }
 
 impl SseSplitter {
-    /// A decoder for one stream; `limit` is the largest event in bytes.
+    /// A decoder for one stream; `limit` is the largest event in bytes, its field names and line ends included.
     pub fn new(limit: usize) -> Self {
+        Self::within(Held::new(limit, &HeldBytes::new(limit)))
+    }
+
+    /// A decoder for one stream, which keeps an event that has not ended in `frame`.
+    pub(crate) fn within(frame: Held) -> Self {
         Self {
-            limit,
-            frame: Vec::new(),
+            frame,
             open: OpenFrame::default(),
             after_cr: false,
             bom: 0,
@@ -178,25 +178,25 @@ impl SseSplitter {
     }
 
     /// Drops a byte order mark at the start of the stream, which may come in pieces; says how many bytes to skip.
-    fn skip_bom(&mut self, bytes: &[u8]) -> usize {
+    fn skip_bom(&mut self, bytes: &[u8]) -> Result<usize, SseError> {
         let mut at = 0;
         while let (Some(expected), Some(byte)) = (BOM.get(self.bom), bytes.get(at)) {
             if byte != expected {
                 // It was the beginning of a line after all.
-                self.keep_partial_bom();
-                return 0;
+                return self.keep_partial_bom().map(|()| 0);
             }
             self.bom += 1;
             at += 1;
         }
-        at
+        Ok(at)
     }
 
-    fn keep_partial_bom(&mut self) {
+    fn keep_partial_bom(&mut self) -> Result<(), SseError> {
         let seen = BOM.get(..self.bom).unwrap_or_default();
-        self.frame.extend_from_slice(seen);
+        self.frame.extend(seen)?;
         self.open.line_begun = !self.frame.is_empty();
         self.bom = BOM.len();
+        Ok(())
     }
 
     /// The open event is over; `rest` are its bytes in this read, without the blank line.
@@ -208,30 +208,21 @@ impl SseSplitter {
     ) -> Result<(), SseError> {
         let open = std::mem::take(&mut self.open);
         let frame = if self.frame.is_empty() {
+            self.frame.check(rest.len())?;
             rest
         } else {
-            self.frame.extend_from_slice(rest);
+            self.frame.extend(rest)?;
             &self.frame
         };
-        if frame.len() > self.limit {
-            return Err(SseError::TooLarge { limit: self.limit });
-        }
         open.decode(frame, end, sink)?;
         self.frame.clear();
-        Ok(())
-    }
-
-    fn check(&self, more: usize) -> Result<(), SseError> {
-        if self.frame.len() + more > self.limit {
-            return Err(SseError::TooLarge { limit: self.limit });
-        }
         Ok(())
     }
 }
 
 impl SseDecoder for SseSplitter {
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError> {
-        let mut line = self.skip_bom(bytes);
+        let mut line = self.skip_bom(bytes)?;
         let mut frame = line;
         let mut lf_of_crlf = std::mem::take(&mut self.after_cr).then_some(line);
         if bytes.len() == line {
@@ -262,18 +253,18 @@ impl SseDecoder for SseSplitter {
         }
         self.after_cr = lf_of_crlf == Some(bytes.len());
         self.open.line_begun |= line < bytes.len();
-        let rest = bytes.get(frame..).unwrap_or_default();
-        self.check(rest.len())?;
-        self.frame.extend_from_slice(rest);
-        Ok(())
+        self.frame.extend(bytes.get(frame..).unwrap_or_default())
     }
 
     fn end(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
-        if self.bom < BOM.len() {
-            self.keep_partial_bom();
-        }
-        // what is no event even with a blank line is none
-        let _not_one = decode_any(&std::mem::take(&mut self.frame), 0, sink);
+        // what is no event even with a blank line is none, nor the beginning of a byte order mark where not even that may be kept
+        let kept = if self.bom < BOM.len() {
+            self.keep_partial_bom()
+        } else {
+            Ok(())
+        };
+        let _not_one = kept.and_then(|()| decode_any(&self.frame, 0, sink));
+        self.frame.clear();
     }
 }
 

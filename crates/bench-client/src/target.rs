@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bench_schema::{Nanos, Secret};
 use hyper::header::HeaderName;
 
-use crate::{ClientError, Endpoint, Protocol, Proxy};
+use crate::{ClientError, Endpoint, HeldBytes, Protocol, Proxy};
 
 /// A server (or several behind different URLs), a protocol, and the client's rules. Shared by all workers of a run.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Target {
     pub cancel_after: Option<CancelAfter>,
     /// Limits on size.
     pub limits: Limits,
+    /// What unfinished events and bodies of all requests may take together.
+    pub held: HeldBytes,
     /// Characters of each answer to keep in its record; absent keeps none.
     pub keep_text: Option<usize>,
 }
@@ -62,6 +64,7 @@ impl Target {
             timeouts: Timeouts::default(),
             cancel_after: None,
             limits: Limits::default(),
+            held: HeldBytes::default(),
             keep_text: None,
         })
     }

@@ -8,7 +8,9 @@
 
 use bench_schema::{FailureKind, Nanos, Outcome, Stage, Stamp};
 
-use bench_client::{Answer, AnswerDecoder, AnswerLimits, ReadMark, StreamEnd, protocol_by_name};
+use bench_client::{
+    Answer, AnswerDecoder, AnswerLimits, HeldBytes, ReadMark, StreamEnd, protocol_by_name,
+};
 
 const TOKEN: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\n";
 const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -238,6 +240,69 @@ fn an_event_beyond_the_limit_is_a_failure_that_names_it() {
             assert!(message.contains("100 bytes"), "{message}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// 600 kB of a document that does not end; with its opening bytes for each framing.
+fn unfinished(decoder: &mut AnswerDecoder, opening: &str) -> bool {
+    let piece = "y".repeat(20_000);
+    let mut failed = decoder.push(opening.as_bytes(), mark(0, 1, 2)).failed;
+    for _ in 0..30 {
+        failed |= decoder.push(piece.as_bytes(), mark(0, 1, 2)).failed;
+    }
+    failed
+}
+
+#[test]
+fn unfinished_events_and_bodies_of_all_answers_together_have_a_limit_that_ordinary_streams_never_meet()
+ {
+    for (api, streaming, opening) in [
+        ("openai-chat", true, "data: \""),
+        ("openai-chat", true, "{\"x\": \""),
+        ("openai-chat", false, "{\"x\": \""),
+        ("ollama-chat", true, "{\"x\": \""),
+    ] {
+        let limits = AnswerLimits {
+            held: HeldBytes::new(1 << 20),
+            ..AnswerLimits::default()
+        };
+        let decoder = || {
+            let protocol = protocol_by_name(api).unwrap();
+            AnswerDecoder::new(protocol, streaming, limits.clone())
+        };
+        let (mut first, mut second, mut third) = (decoder(), decoder(), decoder());
+        assert!(!unfinished(&mut first, opening), "{api}");
+        assert!(unfinished(&mut second, opening), "{api}: both fit");
+        match second.finish(StreamEnd::Eof).outcome {
+            Outcome::Failed {
+                failure: FailureKind::TooLarge,
+                message,
+                ..
+            } => assert!(
+                message.contains("together") && message.contains("1048576"),
+                "{message}"
+            ),
+            other => panic!("{api}: {other:?}"),
+        }
+        // what an ordinary stream keeps of an event in two reads costs nothing of it
+        let mut ordinary = AnswerDecoder::new(
+            protocol_by_name("openai-chat").unwrap(),
+            true,
+            AnswerLimits {
+                held: HeldBytes::new(0),
+                ..AnswerLimits::default()
+            },
+        );
+        let (head, rest) = TOKEN.split_at(9);
+        ordinary.push(head.as_bytes(), mark(0, 1, 2));
+        let progress = ordinary.push(rest.as_bytes(), mark(2, 3, 4));
+        assert_eq!((progress.content_events, progress.failed), (1, false));
+        // the end of an answer makes room for another
+        drop(first);
+        assert!(
+            !unfinished(&mut third, opening),
+            "{api}: no room was given back"
+        );
     }
 }
 
