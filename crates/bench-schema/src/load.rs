@@ -381,51 +381,42 @@ impl From<&str> for Factor {
 /// whole plan. Nothing planned is 0. Written as 64 hexadecimal digits, the most significant first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlanHash {
-    /// Least significant first.
-    limbs: [u64; 4],
+    high: u128,
+    low: u128,
 }
 
 impl PlanHash {
     /// From the 32 bytes of a digest, read as a number, most significant first.
     pub fn of_digest(digest: [u8; 32]) -> Self {
-        let mut limbs = [0; 4];
-        let (chunks, _) = digest.as_chunks::<8>();
-        for (limb, chunk) in limbs.iter_mut().rev().zip(chunks) {
-            *limb = u64::from_be_bytes(*chunk);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, b| (n << 8) | u128::from(*b));
+        let (high, low) = digest.split_at(16);
+        Self {
+            high: number(high),
+            low: number(low),
         }
-        Self { limbs }
     }
 }
 
 impl AddAssign for PlanHash {
     fn add_assign(&mut self, other: Self) {
-        let mut carry = false;
-        for (limb, more) in self.limbs.iter_mut().zip(other.limbs) {
-            let (sum, over) = limb.overflowing_add(more);
-            let (sum, over_again) = sum.overflowing_add(u64::from(carry));
-            *limb = sum;
-            carry = over || over_again;
-        }
+        let (low, carry) = self.low.overflowing_add(other.low);
+        let high = self.high.wrapping_add(other.high);
+        (self.high, self.low) = (high.wrapping_add(u128::from(carry)), low);
     }
 }
 
 /// Takes out of a sum what was added to it.
 impl SubAssign for PlanHash {
     fn sub_assign(&mut self, other: Self) {
-        let mut borrow = false;
-        for (limb, less) in self.limbs.iter_mut().zip(other.limbs) {
-            let (difference, under) = limb.overflowing_sub(less);
-            let (difference, under_again) = difference.overflowing_sub(u64::from(borrow));
-            *limb = difference;
-            borrow = under || under_again;
-        }
+        let (low, borrow) = self.low.overflowing_sub(other.low);
+        let high = self.high.wrapping_sub(other.high);
+        (self.high, self.low) = (high.wrapping_sub(u128::from(borrow)), low);
     }
 }
 
 impl fmt::Display for PlanHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut limbs = self.limbs.iter().rev();
-        limbs.try_for_each(|limb| write!(f, "{limb:016x}"))
+        write!(f, "{:032x}{:032x}", self.high, self.low)
     }
 }
 
@@ -433,15 +424,11 @@ impl FromStr for PlanHash {
     type Err = SchemaError;
 
     fn from_str(text: &str) -> Result<Self, SchemaError> {
-        let wrong = || SchemaError::PlanHash(text.to_owned());
-        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        let mut limbs = [0; 4];
-        for (index, limb) in limbs.iter_mut().rev().enumerate() {
-            let digits = text.get(16 * index..16 * index + 16).ok_or_else(wrong)?;
-            *limb = u64::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(Self { limbs })
+        let digits = |half| u128::from_str_radix(half, 16).ok();
+        text.split_at_checked(32)
+            .filter(|_| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|(high, low)| digits(high).zip(digits(low)))
+            .map(|(high, low)| Self { high, low })
+            .ok_or_else(|| SchemaError::PlanHash(text.to_owned()))
     }
 }
