@@ -10,8 +10,8 @@ use std::process::{Child as Process, ChildStdout, Command, ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::EngineError;
 use crate::config::EngineConfig;
-use crate::error::EngineError;
 use crate::ledger::Entry;
 use crate::server::Server;
 

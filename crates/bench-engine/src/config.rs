@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::EngineError;
+use crate::EngineError;
 use crate::fault::PlannedFault;
 
 /// Everything about one server.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::EngineError;
+use crate::EngineError;
 
 macro_rules! faults {
     ($($variant:ident $name:literal $(($default:literal))? $doc:literal;)+) => {

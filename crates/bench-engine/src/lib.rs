@@ -21,7 +21,6 @@ pub mod clock;
 mod conditions;
 pub mod config;
 mod engine;
-mod error;
 pub mod fault;
 mod generate;
 mod http;
@@ -33,8 +32,57 @@ mod text;
 mod transformer;
 
 pub use config::EngineConfig;
-pub use error::EngineError;
 pub use fault::{Fault, FaultKind, FaultSet, PlannedFault};
 pub use ledger::{Entry, Ledger, Outcome};
 pub use server::Server;
 pub use text::Vocabulary;
+
+use std::path::PathBuf;
+
+/// Why an engine could not be configured, started or spawned.
+///
+/// Faults that the engine plays on purpose are never errors: they are its work.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum EngineError {
+    /// The listening address could not be bound.
+    #[error("cannot listen on {address}: {source}; choose another port or leave it 0")]
+    Bind {
+        address: String,
+        source: std::io::Error,
+    },
+    /// A file that the configuration names could not be read.
+    #[error("cannot read {path}: {source}; check the path in the engine's configuration")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    /// A file was read and is not what it should be.
+    #[error("{path}: {reason}")]
+    Format { path: PathBuf, reason: String },
+    /// A configuration value that cannot work.
+    #[error("engine configuration, {key}: {reason}")]
+    Config { key: String, reason: String },
+    /// A profile name that does not exist.
+    #[error("no engine profile named {name}; there are: {known}")]
+    Profile { name: String, known: String },
+    /// The certificate or key cannot be used.
+    #[error("TLS with {cert} and {key}: {reason}", cert = cert.display(), key = key.display())]
+    Tls {
+        cert: PathBuf,
+        key: PathBuf,
+        reason: String,
+    },
+    /// A thread, a runtime or a timer could not be made.
+    #[error("cannot start the engine's {what}: {source}")]
+    Start {
+        what: &'static str,
+        source: std::io::Error,
+    },
+    /// The engine's own process could not be started or did not answer.
+    #[error("the engine's child process: {reason}")]
+    Child { reason: String },
+    /// A fault name or its argument is not known.
+    #[error("no fault {given:?}: {reason}; docs/engine.md lists the names")]
+    Fault { given: String, reason: String },
+}

@@ -14,12 +14,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::EngineError;
 use crate::clock::{Pacer, now_ns};
 use crate::conditions::Conditions;
 use crate::config::{EngineConfig, EngineKind, Simulation};
 use crate::engine::simulated::{self, FixedEngine};
 use crate::engine::{Engine, Submission};
-use crate::error::EngineError;
 use crate::fault::FaultSet;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokenizers::Tokenizer;
 
-use crate::error::EngineError;
+use crate::EngineError;
 
 /// How this server cuts text.
 #[derive(Debug, Clone)]

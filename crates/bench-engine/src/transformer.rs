@@ -11,8 +11,8 @@ mod tile;
 
 use rayon::prelude::{IntoParallelIterator as _, ParallelIterator as _};
 
+use crate::EngineError;
 use crate::config::{Family, Shape, Transformer, Weights};
-use crate::error::EngineError;
 use crate::fault::mix;
 use crate::text::Text;
 

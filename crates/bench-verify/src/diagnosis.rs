@@ -13,7 +13,7 @@ use bench_engine::EngineConfig;
 use bench_schema::{Cause, TrustVerdict};
 use serde::Deserialize;
 
-use crate::error::VerifyError;
+use crate::VerifyError;
 use crate::programs::{Engines, Known, Programs, Ran};
 
 pub use score::Judged;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use bench_engine::EngineConfig;
 use bench_engine::config::{EngineKind, Fixed, TlsFiles};
 
-use crate::error::VerifyError;
+use crate::VerifyError;
 use crate::programs::{Engines, Programs};
 use crate::truth::{Check, Matched};
 use checks::{Dropped, Expected};

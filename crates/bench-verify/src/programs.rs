@@ -8,7 +8,7 @@ use bench_engine::{EngineConfig, Entry, child};
 use bench_schema::{JournalFile, RequestRecord, RunRecord};
 use serde_json::Value;
 
-use crate::error::VerifyError;
+use crate::VerifyError;
 
 /// Where the programs lie, and on which cores client and server run.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bench_engine::{Entry, Outcome};
 use bench_schema::{CellRecord, Origin, Phase, RequestRecord, RunRecord, Stamp, index};
 
-use crate::error::VerifyError;
+use crate::VerifyError;
 use crate::programs::Known;
 
 /// One figure of a run and of the ledgers.

@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
+use crate::EngineError;
 use crate::clock::now_ns;
 use crate::config::{EngineConfig, PauseOf, TlsFiles};
-use crate::error::EngineError;
 use crate::http::{Io, h2};
 use crate::serve;
 use crate::server::Local;

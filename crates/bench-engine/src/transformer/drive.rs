@@ -9,12 +9,12 @@ use rayon::prelude::{
 };
 use tokio::sync::{mpsc, watch};
 
+use crate::EngineError;
 use crate::clock::now_ns;
 use crate::config::Limits;
 use crate::engine::Submission;
 use crate::engine::batch::Batch;
 use crate::engine::scheduler::{Id, Plan};
-use crate::error::EngineError;
 use crate::fault::mix;
 use crate::metrics::Metrics;
 use crate::transformer::Loaded;

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::matrix::{Linear, Matrix, Norm};
 use super::model::{Layer, Model};
+use crate::EngineError;
 use crate::config::{Family, Shape, Weights};
-use crate::error::EngineError;
 
 /// The keys of `config.json` that matter here, in both families' spellings.
 #[derive(Debug, Deserialize)]
