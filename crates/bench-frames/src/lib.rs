@@ -14,15 +14,12 @@
 
 mod cells;
 mod figures;
-mod histograms;
-mod history;
 mod journals;
 mod table;
 mod write;
 
 pub use cells::cells;
-pub use figures::{along, pivot_cells};
-pub use history::{Series, history, series};
+pub use figures::{Series, along, history, pivot_cells, series};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
 pub use table::{run_dirs, run_name};

@@ -13,7 +13,7 @@ use polars::prelude::{
 };
 
 use crate::FramesError;
-use crate::histograms::Histograms;
+use crate::cells::Histograms;
 use crate::journals::{self, Request};
 use crate::table::{Run, Table, run_name};
 
