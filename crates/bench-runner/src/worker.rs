@@ -3,12 +3,14 @@
 //! A worker is one thread; it takes what is ready and composes, counts and writes nothing itself. What it stands on (clock, timer, client) is
 //! a [`WorkerIo`], so that tests can give it a virtual one.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
 use bench_schema::{Exchange, Nanos, Outcome, Stamp};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::RunError;
@@ -18,7 +20,6 @@ use crate::phase::{Part, Phase};
 use crate::planner::Queue;
 use crate::server::LONGEST_ANSWER;
 use crate::stop::Ending;
-use crate::timer_queue::TimerQueue;
 
 const RUN_ENDED: &str = "the run was ended";
 const LEFT_ALONE: &str = "the cell ended while its slot was backing off after failed requests";
@@ -286,6 +287,48 @@ impl<G: WorkerIo> Worker<G> {
                 () = timer.wait_until(wake.unwrap_or(Stamp::EPOCH)), if wake.is_some() => {}
             }
             self.timer_queue.ring(self.io.now());
+        }
+    }
+}
+
+/// The instants that tasks of one worker wait for beside each other, on the worker's one timer.
+#[derive(Default)]
+pub(crate) struct TimerQueue {
+    waiting: RefCell<BTreeMap<Stamp, Vec<oneshot::Sender<()>>>>,
+    earlier: Notify,
+}
+
+impl TimerQueue {
+    /// Wait until `at` has come and the worker has rung.
+    pub(crate) async fn wait_until(&self, at: Stamp) {
+        let (wake, woken) = oneshot::channel();
+        let is_earliest = self.next().is_none_or(|next| at < next);
+        self.waiting.borrow_mut().entry(at).or_default().push(wake);
+        if is_earliest {
+            self.earlier.notify_one();
+        }
+        // a worker that is gone has nothing to do later
+        woken.await.ok();
+    }
+
+    pub(crate) fn next(&self) -> Option<Stamp> {
+        let waiting = self.waiting.borrow();
+        waiting.first_key_value().map(|(at, _)| *at)
+    }
+
+    /// Resolves when there is an earlier one than before.
+    pub(crate) async fn changed(&self) {
+        self.earlier.notified().await;
+    }
+
+    /// Wake everybody whose instant has come.
+    pub(crate) fn ring(&self, now: Stamp) {
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(first) = waiting.first_entry().filter(|first| *first.key() <= now) {
+            for wake in first.remove() {
+                // one that gave up waiting is not there any more
+                wake.send(()).ok();
+            }
         }
     }
 }

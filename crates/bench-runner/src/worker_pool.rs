@@ -15,8 +15,7 @@ use tokio::task::LocalSet;
 
 use crate::RunError;
 use crate::phase::Phase;
-use crate::timer_queue::TimerQueue;
-use crate::worker::{Worker, WorkerIo, WorkerTimer};
+use crate::worker::{TimerQueue, Worker, WorkerIo, WorkerTimer};
 
 /// Longest pause of a client that reads late on purpose.
 const MOST_LATE: Nanos = Nanos::from_millis(1);
