@@ -187,64 +187,7 @@ fn for_people(key: &Arg) -> Arg {
 
 /// Flags of `vllm bench serve` and SGLang's `bench_serving` that have no counterpart of one word, and what to write; more in
 /// `docs/coming-from.md`.
-const ELSEWHERE: &str = r#"--append-result: each run has its own folder: --out DIR
---apply-chat-template: write --api openai-chat: the server applies it
---best-of: write --extra-body '{"best_of": N}'
---burstiness: write --arrival gamma:COV, where COV is 1 / √burstiness
---custom-output-len: write --output-tokens N
---dataset-path: write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)
---disable-ignore-eos: write --no-ignore-eos
---disable-shuffle: prompts of a file come in its order; leave it out
---disable-stream: write --no-stream
---disable-tqdm: write --no-progress
---endpoint: write --api openai-chat for /v1/chat/completions, --api openai-completions for /v1/completions
---flush-cache: restart the server between runs; prompts begin with a random word each, so that none is in its cache
---frequency-penalty: write --extra-body '{"frequency_penalty": X}'
---gsp-num-groups: write --dataset prefix:… (docs/workloads.md)
---gsp-output-len: write --output-tokens N
---gsp-prompts-per-group: write --dataset prefix:… (docs/workloads.md)
---gsp-question-len: write --dataset prefix:… (docs/workloads.md)
---gsp-system-prompt-len: write --dataset prefix:… (docs/workloads.md)
---hf-output-len: write --output-tokens N
---hf-split: nothing is downloaded: write --dataset jsonl:FILE
---hf-subset: nothing is downloaded: write --dataset jsonl:FILE
---host: write --url http://HOST:PORT
---label: write --tag label=TEXT
---logprobs: write --extra-body '{"logprobs": true}'
---lora-modules: write --model NAME with the adapter's name, one run for each
---metric-percentiles: the result has p50 to p99.9 of every metric; leave it out
---min-p: write --extra-body '{"min_p": X}'
---no-oversample: write --no-cycle
---output-details: all requests are always stored; bench-report export DIR --format csv writes them as a table
---output-file: write --out DIR, then bench-report export DIR --format vllm
---pd-separated: the server's layout is a tag: write --tag layout=pd
---percentile-metrics: the result has percentiles of every metric; leave it out
---plot-timeline: the report has a timeline; leave it out
---port: write --url http://HOST:PORT
---presence-penalty: write --extra-body '{"presence_penalty": X}'
---profile: profiling the server is not supported; leave it out
---prompt-suffix: there is none; write the prompts with it into a file: --dataset jsonl:FILE
---ramp-up-end-rps: write --arrival ramp:FROM:TO
---ramp-up-start-rps: write --arrival ramp:FROM:TO
---ramp-up-strategy: write --arrival ramp:FROM:TO
---random-prefix-len: write --dataset prefix:… (docs/workloads.md)
---random-range-ratio: write a range of lengths: --input-tokens LOW..HIGH
---repetition-penalty: write --extra-body '{"repetition_penalty": X}'
---request-id-prefix: requests have ids of their own; leave it out
---result-filename: write --out DIR, then bench-report export DIR --format vllm
---return-logprob: write --extra-body '{"logprobs": true}'
---save-detailed: all requests are always stored; bench-report export DIR --format vllm writes that tool's file
---save-result: results are always stored; bench-report export DIR --format vllm writes that tool's file
---served-model-name: write --model NAME
---sharegpt-output-len: write --output-tokens N
---skip-min-tokens-check: nothing is checked that it would skip; leave it out
---sonnet-input-len: write --dataset text --input-tokens N
---sonnet-output-len: write --output-tokens N
---sonnet-prefix-len: write --dataset prefix:… (docs/workloads.md)
---tokenize-prompt: write --dataset random-ids
---tokenizer-mode: there is one; leave it out
---trust-remote-code: this program never runs code of a model; leave it out
---use-beam-search: write --extra-body '{"use_beam_search": true}'"#;
+const ELSEWHERE: &str = include_str!("keys/elsewhere.txt");
 
 /// A usage error; where a flag of another tool is meant, what to write instead.
 pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Error {
