@@ -10,13 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
 use bench_schema::{Cause, CellRecord, RunRecord, TrustVerdict, counted};
 
-use crate::files::RunFiles;
 use crate::html::Page;
 use crate::markdown::conclusions::fastest;
 use crate::number::percent;
 use crate::table::Table;
 use crate::tables::label;
-use crate::{ReportError, findings, text};
+use crate::{ReportError, RunFiles, findings, text};
 
 /// Runs that are repeats of each other, or share a level of the axis.
 #[derive(Debug)]

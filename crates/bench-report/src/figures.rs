@@ -11,13 +11,12 @@ use resvg::usvg::{self, Options, Tree};
 use rquickjs::{CatchResultExt, Context, Function, Runtime};
 
 use crate::figure::Figure;
-use crate::files::RunFiles;
 use crate::html::{DRAW, ECHARTS};
 use crate::markdown::FigureLink;
 use crate::markdown::conclusions::{PLAIN, headline, key_figures};
 use crate::terminal::{verdict_meaning, verdict_word};
 use crate::text::{html, shortened};
-use crate::{ReportError, charts, trace};
+use crate::{ReportError, RunFiles, charts, trace};
 
 /// Width of a figure in CSS pixels; a PNG has twice as many.
 const WIDTH: u32 = 900;

@@ -8,13 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::charts::{self, Section};
 use crate::figure::Figure;
-use crate::files::RunFiles;
 use crate::findings as words;
 use crate::markdown::conclusions::key_figures;
 use crate::number::duration;
 use crate::terminal::{commonest_message, telling, verdict_meaning, verdict_word};
 use crate::text::{self, Plain, json_in_script, shortened, with_code};
-use crate::{ReportError, tables, trace};
+use crate::{ReportError, RunFiles, tables, trace};
 
 /// ECharts 5.5.1 (Apache-2.0) from charming's package; see `build.rs`.
 pub(crate) const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));

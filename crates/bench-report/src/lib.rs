@@ -11,7 +11,6 @@
 
 mod charts;
 mod figure;
-mod files;
 mod number;
 mod table;
 mod tables;
@@ -30,10 +29,10 @@ pub mod site;
 pub mod terminal;
 pub mod trend;
 
-pub use files::RunFiles;
 pub use table::{Cell, Column, Table};
 pub use tables::measured_words;
 pub use text::{harmless, markdown as markdown_text, markdown_cell, plain as plain_text};
+pub use trace::RunFiles;
 
 use std::io;
 use std::path::PathBuf;

@@ -6,16 +6,17 @@
 mod series;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use bench_metrics::{Histogram, Layout, Sample};
 use bench_schema::{
-    CellRecord, EventLog, Nanos, Origin, Phase, RequestRecord, RunRecord, Stamp, index,
+    CellRecord, Entries, Entry, EventLog, JournalFile, Lines, Nanos, Origin, Phase, RequestRecord,
+    RunRecord, Stamp, UnreadablePart, index,
 };
 
 pub(crate) use series::{Series, Topic, place, readings};
 
 use crate::ReportError;
-use crate::files::{self, RunFiles};
 
 /// One measured request, times in seconds since the run's epoch.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ impl Row {
 /// # Errors
 /// [`ReportError::Read`] where it is there and cannot be read.
 pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, ReportError> {
-    let parts = files.requests();
+    let parts = files.requests.as_slice();
     if parts.is_empty() {
         return Ok(None);
     }
@@ -85,7 +86,7 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
     };
     let mut stalls = Stalls::new(run.cells.len());
     let mut lag = LagBins::new(run.duration.as_secs_f64());
-    trace.torn = files::stream(parts, |record: RequestRecord| {
+    trace.torn = stream(parts, |record: RequestRecord| {
         let Some(&cell) = cells.get(record.cell.as_str()) else {
             return;
         };
@@ -393,6 +394,51 @@ fn stall(cell: u32, worst_ms: f64, record: &RequestRecord) -> Stall {
         median_ms: sorted.get(sorted.len() / 2).copied().unwrap_or(0.0),
         gaps: all.chunks(stretch).filter_map(longest).collect(),
     }
+}
+
+// The files that lie beside a `run.json`.
+
+/// Where single requests and readings of a run are, for the charts that need them. Without them those charts are absent.
+#[derive(Clone, Debug, Default)]
+pub struct RunFiles {
+    requests: Vec<PathBuf>,
+    hardware: Vec<PathBuf>,
+}
+
+impl RunFiles {
+    /// Only the record.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Those that lie in a run directory.
+    pub fn in_dir(dir: &Path) -> Self {
+        Self {
+            requests: JournalFile::Requests.parts_in(dir),
+            hardware: JournalFile::Readings.parts_in(dir),
+        }
+    }
+}
+
+/// Hand each entry of a journal to `each`, one at a time, and count the lines that are none: a run that was
+/// killed leaves a torn last line, which must not cost the rest.
+///
+/// # Errors
+/// [`ReportError::Read`] where the file cannot be opened or read.
+pub(crate) fn stream<T: Entry>(
+    parts: &[PathBuf],
+    mut each: impl FnMut(T),
+) -> Result<u64, ReportError> {
+    let mut entries = Entries::of(Lines::of(parts.iter().cloned()));
+    let mut torn = 0;
+    let failed = |UnreadablePart { path, source }| ReportError::Read { path, source };
+    while let Some(entry) = entries.next_entry().map_err(failed)? {
+        match entry {
+            Ok(value) => each(value),
+            Err(_) => torn += 1,
+        }
+    }
+    Ok(torn)
 }
 
 #[cfg(test)]

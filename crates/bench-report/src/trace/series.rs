@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Reading, ReadingSource, RunRecord, SeriesKey, Unit};
 
-use super::bin;
-use crate::files::{self, RunFiles};
+use super::{RunFiles, bin, stream};
 use crate::{ReportError, text};
 
 const BINS: usize = 240;
@@ -36,14 +35,14 @@ struct Bins {
 /// # Errors
 /// [`ReportError::Read`] where it is there and cannot be read.
 pub(crate) fn readings(run: &RunRecord, files: &RunFiles) -> Result<Vec<Series>, ReportError> {
-    let parts = files.hardware();
+    let parts = files.hardware.as_slice();
     if parts.is_empty() {
         return Ok(Vec::new());
     }
     let known = summarised(run);
     let seconds = run.duration.as_secs_f64();
     let mut bins: BTreeMap<SeriesKey, Bins> = BTreeMap::new();
-    files::stream(parts, |reading: Reading| {
+    stream(parts, |reading: Reading| {
         let at = f64::midpoint(reading.from.as_secs_f64(), reading.to.as_secs_f64());
         for (name, value) in reading.values {
             let key = SeriesKey {
