@@ -69,12 +69,8 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
         })
         .collect();
     if all.is_empty() {
-        let known: Vec<&str> = run
-            .record
-            .cells
-            .iter()
-            .map(|cell| cell.id.as_str())
-            .collect();
+        let cells = run.record.cells.iter();
+        let known: Vec<&str> = cells.map(|cell| cell.id.as_str()).collect();
         return Err(CommandError::Usage(format!(
             "{} does not have this cell; its cells are {}",
             run.path.display(),

@@ -101,20 +101,13 @@ fn untrusted(groups: &[Vec<RunFolder>]) -> Vec<String> {
 /// What each group is called: its level of the axis, else its folder.
 fn point_names(groups: &[Vec<RunFolder>], axis: Option<&str>) -> Vec<String> {
     let each: Vec<&[RunFolder]> = groups.iter().map(Vec::as_slice).collect();
-    let level = |group: &&[RunFolder], name: String| {
-        let of_axis = axis.and_then(|tag| {
-            group
-                .first()?
-                .record
-                .tags
-                .get(tag)
-                .map(|own| format!("{tag} {own}"))
-        });
-        of_axis.unwrap_or(name)
+    let level = |group: &[RunFolder]| {
+        let (tag, tags) = (axis?, &group.first()?.record.tags);
+        Some(format!("{tag} {}", tags.get(tag)?))
     };
-    each.iter()
-        .zip(names(&each))
-        .map(|(group, name)| level(group, name))
+    let named = each.iter().zip(names(&each));
+    named
+        .map(|(group, name)| level(group).unwrap_or(name))
         .collect()
 }
 

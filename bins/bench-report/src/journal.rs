@@ -107,31 +107,24 @@ struct Known {
 
 impl Known {
     fn of(run: &RunRecord, dir: &Path) -> Result<Self, CommandError> {
-        let path = dir.join(JOURNAL_FILE);
-        let unlisted = format!("{JOURNAL_FILE} lists no requests");
-        let (parts, problem) = if run.journal.is_empty() {
+        let mut known = Self {
+            parts: run.journal.clone(),
+            grew: run.journal.is_empty(),
+            problem: format!("{JOURNAL_FILE} lists no requests"),
+        };
+        if known.grew {
+            let path = dir.join(JOURNAL_FILE);
             match read_file(&path, LONGEST_LIST) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    (Vec::new(), format!("there is no {JOURNAL_FILE}"))
+                    known.problem = format!("there is no {JOURNAL_FILE}");
                 }
-                read => {
-                    let text = read.map_err(CommandError::read(&path))?;
-                    let damaged =
-                        |error: serde_json::Error| format!("{JOURNAL_FILE} is damaged ({error})");
-                    serde_json::from_slice(&text).map_or_else(
-                        |error| (Vec::new(), damaged(error)),
-                        |parts| (parts, unlisted),
-                    )
-                }
+                read => match serde_json::from_slice(&read.map_err(CommandError::read(&path))?) {
+                    Ok(parts) => known.parts = parts,
+                    Err(error) => known.problem = format!("{JOURNAL_FILE} is damaged ({error})"),
+                },
             }
-        } else {
-            (run.journal.clone(), unlisted)
-        };
-        Ok(Self {
-            parts,
-            grew: run.journal.is_empty(),
-            problem,
-        })
+        }
+        Ok(known)
     }
 
     /// Whether it tells anything of a journal: the list that is written when a run begins has no line of it.

@@ -119,11 +119,7 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
     reasons.extend(missing(shards));
     run.complete = reasons.is_empty() && shards.iter().all(|shard| shard.record.complete);
     run.incomplete_reason = (!run.complete).then(|| reasons.join("; "));
-    let names: Vec<String> = shards
-        .iter()
-        .map(|shard| shard_name(&shard.record))
-        .collect();
-    clocks.write(&names, &mut run);
+    clocks.write(&names(shards), &mut run);
     run.host.name = together(shards.iter().map(|shard| shard.record.host.name.clone()));
     run.host
         .facts
@@ -329,6 +325,12 @@ fn missing(shards: &[RunFolder]) -> Option<String> {
         (_, 0) => Some(format!("shards {named} are missing")),
         _ => Some(format!("shards {named} and {more} more are missing")),
     }
+}
+
+/// The names of all of them.
+fn names(shards: &[RunFolder]) -> Vec<String> {
+    let runs = shards.iter().map(|shard| &shard.record);
+    runs.map(shard_name).collect()
 }
 
 /// `0/4`, or `?`.

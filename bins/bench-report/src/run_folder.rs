@@ -244,15 +244,11 @@ impl RunFolder {
 
     /// The entries of one of its journals, as they were when they were held.
     pub(crate) fn values<T: Entry>(&self, file: JournalFile) -> Values<T> {
-        let [requests, readings] = self
-            .seen
-            .clone()
-            .map_or([None, None], |seen| seen.map(Some));
-        let seen = match file {
+        let seen = self.seen.as_ref().map(|[requests, readings]| match file {
             JournalFile::Requests => requests,
             JournalFile::Readings => readings,
-        };
-        Values::open(&self.path, file, seen, self.damaged_ok)
+        });
+        Values::open(&self.path, file, seen.cloned(), self.damaged_ok)
     }
 
     pub(crate) fn requests(&self) -> Values<RequestRecord> {

@@ -139,19 +139,14 @@ fn write_page(file: &Path, run: &RunFolder) -> Result<bool, CommandError> {
 pub(crate) fn trend_page(folder: &str, runs: &[Entry]) -> Result<String, CommandError> {
     let all = runs.iter().filter_map(|run| run.figures.as_ref());
     let trusted: Vec<&DataFrame> = all.filter(|figures| figures.height() > 0).collect();
-    let mut whole = DataFrame::empty();
-    for (i, figures) in trusted.iter().enumerate() {
-        whole = if i == 0 {
-            (*figures).clone()
-        } else {
-            whole.vstack(figures).map_err(FramesError::from)?
-        };
+    let mut series = Vec::new();
+    if let Some((first, others)) = trusted.split_first() {
+        let mut whole = (*first).clone();
+        for figures in others {
+            whole = whole.vstack(figures).map_err(FramesError::from)?;
+        }
+        series = bench_frames::series(&whole)?;
     }
-    let series = if trusted.is_empty() {
-        Vec::new()
-    } else {
-        bench_frames::series(&whole)?
-    };
     let trends = series.into_iter();
     let trends = trends.filter_map(|one| Trend::new((one.runs, one.cell), &one.figure, one.points));
     let trends: Vec<Trend> = trends.collect();

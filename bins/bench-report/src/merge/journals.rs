@@ -11,7 +11,7 @@ use bench_schema::{
 };
 use serde::Serialize;
 
-use super::shard_name;
+use super::names;
 use crate::error::CommandError;
 use crate::journal::Values;
 use crate::run_folder::RunFolder;
@@ -50,10 +50,7 @@ pub(super) fn readings(
     clocks: &Clocks,
     out: &Path,
 ) -> Result<Joined, CommandError> {
-    let names: Vec<String> = shards
-        .iter()
-        .map(|shard| shard_name(&shard.record))
-        .collect();
+    let names = names(shards);
     let place = |shard, mut reading: Reading| {
         let by = clocks.offset(shard, reading.from);
         (reading.from, reading.to) = (reading.from + by, reading.to + by);
