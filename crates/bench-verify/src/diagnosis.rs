@@ -7,14 +7,14 @@ mod score;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use bench_engine::EngineConfig;
 use bench_schema::{Cause, TrustVerdict};
 use serde::Deserialize;
 
 use crate::VerifyError;
-use crate::programs::{Engines, Known, Programs, Ran};
+use crate::programs::{Engines, Known, Programs, Ran, on_core};
 
 pub use score::Judged;
 pub use score::{Limits, Score, by_situation};
@@ -136,15 +136,7 @@ impl Loops {
             Starved::Client => client,
         });
         for _ in 0..starve.loops {
-            let mut command = match core {
-                Some(core) => {
-                    let mut command = Command::new("taskset");
-                    command.args(["-c", &core.to_string(), "sh"]);
-                    command
-                }
-                None => Command::new("sh"),
-            };
-            let child = command
+            let child = on_core(core, Path::new("sh"))
                 .args(["-c", "while kill -0 $PPID 2>/dev/null; do :; done"])
                 .stdin(Stdio::null())
                 .spawn()

@@ -61,14 +61,7 @@ impl Programs {
         if !path.exists() {
             return Err(VerifyError::Missing { path });
         }
-        Ok(match core {
-            None => Command::new(path),
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.args(["-c", &core.to_string()]).arg(path);
-                command
-            }
-        })
+        Ok(on_core(core, &path))
     }
 
     /// Runs a benchmark to its end and reads what it left in `out`.
@@ -124,6 +117,16 @@ impl Programs {
         command.arg(what).arg(out).args(how);
         command.output().map_err(VerifyError::io("bench-report"))
     }
+}
+
+/// A command on a core of its own, where it has one.
+pub(crate) fn on_core(core: Option<usize>, program: &Path) -> Command {
+    let Some(core) = core else {
+        return Command::new(program);
+    };
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(program);
+    command
 }
 
 /// The servers of one run.
