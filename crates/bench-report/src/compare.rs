@@ -378,11 +378,7 @@ fn largest(mut rows: Vec<&ComparisonRow>) -> String {
         format!("{} {change} ({cell})", row.title)
     });
     let named: Vec<String> = named.collect();
-    let more = match rows.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    named.join(", ") + &more
+    named.join(", ") + &text::and_more(rows.len(), NAMED)
 }
 
 /// What speaks against the comparison, or limits it.

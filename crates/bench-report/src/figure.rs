@@ -549,13 +549,9 @@ fn pairs(points: &[(f64, f64)]) -> Vec<Value> {
     points
         .iter()
         .filter(|p| p.0.is_finite() && p.1.is_finite())
-        .map(|p| json!([rounded6(p.0), rounded(p.1)]))
+        // times of a long run need more figures than values do
+        .map(|p| json!([(p.0 * 1e4).round() / 1e4, rounded(p.1)]))
         .collect()
-}
-
-/// Times of a long run need more figures than values do.
-fn rounded6(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
 }
 
 fn numbers(values: &[Option<f64>]) -> Vec<Value> {

@@ -99,7 +99,8 @@ fn within(run: &RunRecord, room: Room) -> String {
         marks: BTreeSet::new(),
     };
     section(&mut draft.out, &trust(run, room));
-    section(&mut draft.out, &conclusions::headline_line(run));
+    let headline = conclusions::headline(run, conclusions::MARKDOWN);
+    section(&mut draft.out, &headline.unwrap_or_default());
     let mut results = tables::results(run).into_iter();
     if let Some(first) = results.next() {
         let (title, body) = (first.title.clone(), draft.cut(first, room.rows));

@@ -304,10 +304,7 @@ fn objectives(run: &RunRecord) -> Option<String> {
             }
         }
     }
-    let more = match failed.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = text::and_more(failed.len(), SHOWN);
     let failed = failed.iter().take(SHOWN);
     let failed: Vec<String> = failed
         .map(|(objective, cells)| objective.clone() + &place(run, cells))
@@ -334,10 +331,7 @@ fn targets(run: &RunRecord) -> Option<String> {
             }
         });
         let said: Vec<String> = said.collect();
-        let more = match all.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = text::and_more(all.len(), SHOWN);
         match said.as_slice() {
             [] => String::new(),
             said => format!("; {lead}: {}{more}", said.join(", ")),

@@ -41,6 +41,14 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
     shown
 }
 
+/// ` and 3 more`, behind `named` of so many; nothing where all are named.
+pub(crate) fn and_more(all: usize, named: usize) -> String {
+    match all.saturating_sub(named) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
 /// In one line of at most `width` columns.
 pub(crate) fn fitted(text: &str, width: usize) -> String {
     let lines = wrapped(&plain(text), width.saturating_sub(1));

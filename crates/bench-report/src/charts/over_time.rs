@@ -382,11 +382,8 @@ pub(super) fn lag(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         duration(worst * 1e3)
     );
     let note = "Time from arrival at the kernel to the return of the client's read, in 120 intervals of the run; values are within 9 %.";
-    Some(
-        Figure::new("lag", title, plot)
-            .note(note)
-            .table(tables::client(run)),
-    )
+    let figure = Figure::new("lag", title, plot).note(note);
+    Some(figure.table(tables::client(run)))
 }
 
 #[cfg(test)]

@@ -359,11 +359,8 @@ fn phase_times(study: &Study<'_>) -> Option<Figure> {
     let series = (early, means.as_slice(), Plot::stacked as phases::Add);
     let figure = phases::times_of(("beside-phases", title), category_axis(&names), series);
     let note = format!("Each run at {}; the phases are stacked.", study.place());
-    Some(
-        figure
-            .note(note)
-            .table(phases::times_table(("run", early), &names, &means)),
-    )
+    let table = phases::times_table(("run", early), &names, &means);
+    Some(figure.note(note).table(table))
 }
 
 /// Mean utilisation at the cell of each point: GPUs where there are any, else the host's CPUs.
@@ -396,12 +393,9 @@ fn utilisation(study: &Study<'_>) -> Option<Figure> {
         format!("{low} to {high}")
     };
     let title = format!("Mean utilisation of {what} is {span} %");
-    let figure = Figure::new("beside-utilisation", title, plot);
-    Some(
-        figure
-            .note(format!("Each run at {}.", study.place()))
-            .table(table),
-    )
+    let note = format!("Each run at {}.", study.place());
+    let figure = Figure::new("beside-utilisation", title, plot).note(note);
+    Some(figure.table(table))
 }
 
 struct Traces<'a>(Vec<(&'a RunRecord, Option<Trace>)>);

@@ -10,11 +10,6 @@ use crate::tables;
 use crate::terminal::telling;
 use crate::text;
 
-/// The measured headline: the figures that the benchmark exists for.
-pub(super) fn headline_line(run: &RunRecord) -> String {
-    headline(run, MARKDOWN).unwrap_or_default()
-}
-
 fn claim(finding: &Finding) -> String {
     text::markdown(&text::heading(&words::headline(finding)))
 }
@@ -26,7 +21,7 @@ pub(crate) struct Dress {
     pub(crate) strong: fn(&str) -> String,
 }
 
-const MARKDOWN: Dress = Dress {
+pub(super) const MARKDOWN: Dress = Dress {
     name: text::markdown,
     strong: |figure| format!("**{figure}**"),
 };

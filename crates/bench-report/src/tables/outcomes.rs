@@ -88,7 +88,8 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
             "closed connections replaced",
         ),
     ];
-    let steady: u64 = run.cells.iter().filter_map(in_tables).sum();
+    let rates = run.cells.iter().filter_map(CellRecord::headline_rates);
+    let steady: u64 = rates.filter_map(|rates| rates.requests).sum();
     let planned = sum(|c| c.planned);
     if steady < planned && run.cells.iter().any(|c| c.windows.steady.is_some()) {
         line.push_str(&format!(
@@ -131,11 +132,6 @@ fn precision(run: &RunRecord) -> Option<String> {
         [] => said,
         known => format!("{said} ({})", known.join(", ")),
     })
-}
-
-/// Requests that the tables of a cell are about.
-fn in_tables(cell: &CellRecord) -> Option<u64> {
-    cell.headline_rates()?.requests
 }
 
 /// One row for each objective in each cell; the verdict stands first, where no screen is too narrow for it.
