@@ -97,7 +97,7 @@ impl ReadBatching {
         move || {
             shared.wait();
             let now = shared.clock.now();
-            shared.wakes.begin(now, shared.wakes.scheduled(now));
+            shared.wakes.begin(now, shared.wakes.ask(now));
         }
     }
 

@@ -27,16 +27,15 @@ pub(crate) struct Wakes {
     told: AtomicBool,
     /// A moment at which nothing had arrived of what the wait before the latest did not tell of.
     nothing_at: AtomicI64,
-    /// What the scheduler said when the latest wait began: for how long the thread had waited for a core in its life, and how often it had got
-    /// one. [`UNKNOWN`] where nobody asked.
-    queued: AtomicI64,
-    runs: AtomicI64,
+    /// What the scheduler said when the latest wait began.
+    asleep: Said,
+    /// What it said when it was first asked since: the thread was woken when it was, whatever became of it later.
+    awake: Said,
     /// Until when it is asked: at first for as long as nobody has read anything.
     followed_until: AtomicI64,
     scheduler: OnceLock<Option<File>>,
 }
 
-const UNKNOWN: i64 = i64::MIN;
 const UNTIL_A_READ: i64 = i64::MAX;
 const FOR_EVER: i64 = i64::MAX - 1;
 
@@ -47,15 +46,25 @@ impl Wakes {
             ended: AtomicI64::new(i64::MIN),
             told: AtomicBool::new(false),
             nothing_at: AtomicI64::new(i64::MIN),
-            queued: AtomicI64::new(UNKNOWN),
-            runs: AtomicI64::new(UNKNOWN),
+            asleep: Said::default(),
+            awake: Said::default(),
             followed_until: AtomicI64::new(UNTIL_A_READ),
             scheduler: OnceLock::new(),
         }
     }
 
-    /// What the scheduler says now of the calling thread, which is the one that waits; absent where it does not say it, or it need not be known.
+    /// What the scheduler said of the calling thread, which is the one that waits, when it was first asked since the latest wait; absent where
+    /// it does not say it, or it need not be known.
     pub(crate) fn scheduled(&self, now: Stamp) -> Option<SchedStat> {
+        self.awake.get().or_else(|| {
+            let said = self.ask(now);
+            self.awake.set(said);
+            said
+        })
+    }
+
+    /// What it says now.
+    pub(crate) fn ask(&self, now: Stamp) -> Option<SchedStat> {
         if now.get() > self.followed_until.load(Ordering::Relaxed) {
             return None;
         }
@@ -71,7 +80,8 @@ impl Wakes {
 
     /// The thread is about to wait.
     pub(crate) fn begin(&self, now: Stamp, scheduled: Option<SchedStat>) {
-        let before = self.latest(scheduled);
+        let before = self.latest(self.awake.get().or(scheduled));
+        self.awake.set(None);
         // A wait that told of something told of all that had arrived when the kernel looked: just before its end, if the thread then had its
         // core. One that told of nothing, as where the thread was stopped, tells that nothing had come when it began.
         let told = self.told.load(Ordering::Relaxed);
@@ -82,10 +92,7 @@ impl Wakes {
         let looked = looked.max(before.began).get();
         self.nothing_at.store(looked, Ordering::Relaxed);
         self.began.store(now.get(), Ordering::Relaxed);
-        let queued = scheduled.map_or(UNKNOWN, |stat| stat.run_queue_wait.get());
-        self.queued.store(queued, Ordering::Relaxed);
-        let runs = scheduled.map_or(UNKNOWN, |stat| stat.runs);
-        self.runs.store(runs, Ordering::Relaxed);
+        self.asleep.set(scheduled);
     }
 
     /// The wait is over.
@@ -133,16 +140,44 @@ impl Wakes {
     fn latest(&self, scheduled: Option<SchedStat>) -> Wait {
         let load = |at: &AtomicI64| at.load(Ordering::Relaxed);
         let [began, ended] = [&self.began, &self.ended].map(|at| Stamp::new(load(at)));
-        let [queued, runs] = [&self.queued, &self.runs].map(load);
-        let since = scheduled.filter(|_| queued != UNKNOWN);
+        let asleep = self.asleep.get().zip(scheduled);
         // Whoever got a core once more was kept off it (or stopped) when it had been woken, and nobody knows when that was.
-        let since = since.filter(|stat| stat.runs == runs.wrapping_add(1));
-        let waited = since.map(|stat| stat.run_queue_wait - Nanos::new(queued));
+        let once = asleep.filter(|(then, now)| now.runs == then.runs.wrapping_add(1));
+        let waited = once.map(|(then, now)| now.run_queue_wait - then.run_queue_wait);
         Wait {
             began,
             ended,
             slept: waited.filter(|waited| ended - began - *waited >= SLEEP),
         }
+    }
+}
+
+/// What the scheduler said of the thread once, if it was asked.
+#[derive(Debug, Default)]
+struct Said {
+    cpu: AtomicI64,
+    queued: AtomicI64,
+    /// None where it was not: a thread that asks has got a core.
+    runs: AtomicI64,
+}
+
+impl Said {
+    fn set(&self, stat: Option<SchedStat>) {
+        let stat = stat.unwrap_or_default();
+        self.cpu.store(stat.cpu.get(), Ordering::Relaxed);
+        self.queued
+            .store(stat.run_queue_wait.get(), Ordering::Relaxed);
+        self.runs.store(stat.runs, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<SchedStat> {
+        let load = |at: &AtomicI64| at.load(Ordering::Relaxed);
+        let stat = SchedStat {
+            cpu: Nanos::new(load(&self.cpu)),
+            run_queue_wait: Nanos::new(load(&self.queued)),
+            runs: load(&self.runs),
+        };
+        (stat.runs > 0).then_some(stat)
     }
 }
 

@@ -99,7 +99,7 @@ fn a_thread_of_which_nothing_is_known_tells_nothing() {
 #[test]
 fn the_scheduler_is_asked_while_it_matters() {
     let wakes = Wakes::new();
-    let asks = |us| wakes.scheduled(at(us)).is_some();
+    let asks = |us| wakes.ask(at(us)).is_some();
     if crate::thread_schedstat().is_none() {
         return;
     }
@@ -111,4 +111,20 @@ fn the_scheduler_is_asked_while_it_matters() {
     assert!(asks(29_000_000) && !asks(late));
     wakes.note_unstamped();
     assert!(asks(late));
+}
+
+/// Each read after a wake is judged by what the scheduler said at the first of them; the next wait begins with what it says then.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_scheduler_is_asked_once_a_wake() {
+    let wakes = Wakes::new();
+    let Some(first) = wakes.scheduled(at(0)) else {
+        return;
+    };
+    while crate::thread_schedstat() == Some(first) {
+        std::thread::yield_now();
+    }
+    assert_eq!(wakes.scheduled(at(1)), Some(first));
+    wakes.begin(at(2), wakes.ask(at(2)));
+    assert_ne!(wakes.scheduled(at(3)), Some(first));
 }
