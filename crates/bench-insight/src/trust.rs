@@ -203,7 +203,7 @@ const RULES: &[Rule] = rules! {
     sending::lateness Time(1e6, 1e7);
     sending::slots_idle Share(0.01, 0.10);
     sending::load_not_reached Plain(1.0 - view::REACHED, 0.5);
-    sending::rate_undecided Plain(ANY, NEVER);
+    sending::rate_undecided Share(0.10, NEVER);
     sending::connection_full Share(0.01, 0.10);
     sending::stood_still Share(0.03, 0.10);
     sending::offered_rate Share(0.01, 0.10);

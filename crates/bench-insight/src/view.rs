@@ -104,15 +104,17 @@ pub(crate) struct Behind {
 /// An open loop that is served less than this part of what it offers and answers is an overload.
 const LEAST_SERVED: f64 = 0.96;
 
-/// What was served of an open loop while load was offered, and the most that it may have been served, where nobody can tell whether a queue grew.
-pub(crate) fn undecided(cell: &CellRecord) -> Option<(f64, f64)> {
-    let rates = cell.headline_rates().filter(|_| cell.load.is_open())?;
-    let rate = rates.requests_per_s.and_then(positive)?;
-    let most = rates.requests_per_s_interval?.high;
-    let offered = rates.offered_requests_per_s.and_then(positive)?;
-    let untold = rates.served_requests_per_s.is_none() && rate < most;
-    let answered = offered * cell.counts.completed as f64 / cell.counts.planned.max(1) as f64;
-    (untold && most >= 0.99 * pace(cell).unwrap_or(1.0) * answered).then_some((rate, most))
+/// Whether nobody can tell if an open loop's queue grew: its row has what was served while load was offered, and up to all that was offered and answered.
+pub(crate) fn undecided(cell: &CellRecord) -> bool {
+    let most = || {
+        let rates = cell.headline_rates().filter(|_| cell.load.is_open())?;
+        let most = rates.requests_per_s_interval?.high;
+        let offered = rates.offered_requests_per_s.and_then(positive)?;
+        let answered = offered * cell.counts.completed as f64 / cell.counts.planned.max(1) as f64;
+        let untold = rates.served_requests_per_s.is_none() && rates.requests_per_s? < most;
+        Some(untold && most >= 0.99 * pace(cell).unwrap_or(1.0) * answered)
+    };
+    most().unwrap_or(false)
 }
 
 /// Of an open loop whose queue grows. A table that does not follow its requests to their ends tells it by its rate over a long window.
@@ -135,7 +137,7 @@ pub(crate) fn behind_with(cell: &CellRecord, cut_off: u64) -> Option<Behind> {
     let long = || mean(cell, Metric::E2e).is_some_and(|e2e| rates.seconds * 1e9 >= 20.0 * e2e);
     let (served, least) = match rates.served_requests_per_s {
         Some(served) => (served, LEAST_SERVED),
-        None if undecided(cell).is_none() && long() => (rates.requests_per_s?, 0.9),
+        None if !undecided(cell) && long() => (rates.requests_per_s?, 0.9),
         None => return None,
     };
     (served < least * answered).then_some(Behind {

@@ -97,9 +97,10 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
         doubts
             .push("the window is not in steady state: its end differs from its average".to_owned());
     }
-    // Means over a server that stood still for a while, or over two of different speed.
+    // Means over a server that stood still for a while, or over two of different speed; and a rate that is not known.
     let reasons = run.trust.reasons.iter().filter(|r| r.names(&cell.id));
-    let moved = reasons.filter(|r| r.code == "stalled" || levels_moved(r));
+    let moved =
+        reasons.filter(|r| matches!(&*r.code, "stalled" | "rate_undecided") || levels_moved(r));
     doubts.extend(moved.map(|r| r.message.clone()));
     doubts.extend(
         super::objectives_of(cell)

@@ -1,6 +1,6 @@
 //! Sending: was the load that was asked for also the load that was offered, and was the client able to do its part.
 
-use bench_schema::{Load, Metric, Nanos};
+use bench_schema::{Interval, Load, Metric, Nanos};
 
 use super::answers::requests;
 use super::{Limits, Scene, Seen, stamps, usual_next};
@@ -92,37 +92,29 @@ pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// An open loop of which the data do not tell whether its server keeps up, or hardly. Where the rate itself moves, so do latencies.
+/// An open loop whose rate is not known, by the farther end of its interval.
 pub(super) fn rate_undecided(scene: &Scene<'_>) -> Option<Seen> {
-    let Some((served, most)) = view::undecided(scene.cell) else {
-        return hardly_known(scene);
+    let rates = scene
+        .cell
+        .headline_rates()
+        .filter(|_| scene.cell.load.is_open())?;
+    let rate = view::positive(rates.requests_per_s?)?;
+    let Interval { low, high, .. } = rates.requests_per_s_interval?;
+    let open = (high / rate - 1.0).max(1.0 - low / rate);
+    let [told, low, high] = [rate, low, high].map(text::number);
+    let what = if view::undecided(scene.cell) {
+        format!(
+            "nobody can tell whether the server keeps up: {told} requests/s were served while load was offered, and {high} were offered and answered in the end"
+        )
+    } else {
+        format!("{told} requests/s were served, but it may be {low} to {high} in the long run")
     };
-    let what = format!(
-        "nobody can tell whether the server keeps up: {} requests/s were served while load was offered, and {} were offered and answered in the end",
-        text::number(served),
-        text::number(most),
-    );
+    let what = format!("{what} (up to {} off)", text::percent(open));
     Some(Seen {
-        detail:
-            "; the rate lies between the two, and latencies may depend on the length of the run"
-                .to_owned(),
-        ..Seen::new(1.0 - served / most, what)
+        detail: "; tokens/s are known no better, and latencies may depend on the length of the run"
+            .to_owned(),
+        ..Seen::new(open, what)
     })
-}
-
-/// A rate of an open loop that may be less than half of what its row says.
-fn hardly_known(scene: &Scene<'_>) -> Option<Seen> {
-    let rates = scene.cell.headline_rates()?;
-    let least = rates.requests_per_s_interval?.low;
-    let rate = rates
-        .requests_per_s
-        .filter(|_| scene.cell.load.has_one_rate())?;
-    let open = 1.0 - least / rate;
-    let what = format!(
-        "latencies may grow so fast that the server keeps up with no more than {} requests/s",
-        text::number(least)
-    );
-    (open > 0.5).then(|| Seen::new(open, what))
 }
 
 /// Whether most of that is the connection's, which did not take the request. Up to a millisecond it may be the client's own time, and where one request

@@ -4,11 +4,9 @@ use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp, Window};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
-use crate::fit::{linear_fit, plane_slopes};
-use crate::memory::Memory;
-use crate::num::{float, mean, sum};
+use crate::fit::linear_fit;
+use crate::num::{float, mean};
 use crate::summary::interval_of;
-use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::CellContext;
@@ -48,15 +46,24 @@ pub(super) type Rate = (f64, Option<Interval>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub(super) rate: Told,
-    /// Of a queue that grew, or may have grown: the answers were counted that ended while load was offered, from the first one's end on.
-    pub(super) while_offered: bool,
+    /// Of a queue that grew, or may have grown.
+    pub(super) by: Option<By>,
+}
+
+/// What was counted of a queue that grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The answers that ended while load was offered, from the first one's end on.
+    Ends,
+    /// The tokens that came meanwhile, as many answers as they make.
+    Tokens,
 }
 
 /// The rate at which an open loop is served.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
     Rate(Rate),
-    /// The data do not tell whether a queue grows: the answers that ended while load was offered, and up to all that was offered and answered.
+    /// The data do not tell whether a queue grows: what was served while load was offered, and up to all that was offered and answered.
     Undecided(Rate),
     /// Of a queue that grows, of which no more than a first wave ended while load was offered: what was counted until the last end.
     Counted,
@@ -155,9 +162,6 @@ fn per_second<'a>(
     (seconds > 0.0 && events > 0.0).then(|| events / seconds)
 }
 
-/// Answers below which growth cannot be told from chance.
-const FEWEST: usize = 10;
-
 /// Whether what the schedule started lasts longer on average than it started something: never was as much asked for as the plan would have of a longer run.
 /// What a client was late by is none of the server's time.
 fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
@@ -172,56 +176,51 @@ fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
     offered > 0.0 && over - begun > offered * float(taken().count())
 }
 
-/// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, and at least that over
-/// 1 + g, g being the most by which the time that requests take may grow in a second: never less than what their spread leaves open. Where one
-/// grows, or may grow, answers that ended while load was offered.
+/// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, known to one request,
+/// and down to what the server gave at its best of what it was asked for. Where one grows, or may grow, what it gave.
 fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
     load: &Load,
     timeline: &Timeline,
 ) -> Option<Served> {
-    let served = |rate, while_offered| {
-        Some(Served {
-            rate,
-            while_offered,
-        })
-    };
     let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
-    let completed = rows().filter(|row| row.completed()).count();
-    if completed < FEWEST {
+    let (n, completed) = (rows().count(), rows().filter(|row| row.completed()).count());
+    if completed == 0 {
         return None;
     }
     let asked = Asked::of(rows(), offered, timeline);
     let queues = repeats.clone().map(|repeat| queue(repeat, load, &asked));
     let queue = queues.max().unwrap_or(Queue::None);
+    let given = || {
+        let by_tokens = asked.given(repeats.clone(), load, n - completed);
+        let by_tokens = by_tokens.map(|rate| (By::Tokens, rate));
+        by_tokens.or_else(|| Some((By::Ends, ended_while_offered(repeats.clone())?)))
+    };
+    let all = offered * float(completed) / float(n);
+    let told = |rate, by| Some(Served { rate, by });
     if queue == Queue::Grows {
-        let ended = ended_while_offered(repeats.clone());
-        let while_offered = ended.is_some();
-        let rate = ended.map_or(Told::Counted, |(rate, interval)| {
-            Told::Rate((rate, Some(interval)))
-        });
-        return served(rate, while_offered);
+        return match given() {
+            Some((by, (rate, interval))) => told(Told::Rate((rate, Some(interval))), Some(by)),
+            None => told(Told::Counted, None),
+        };
     }
     if repeats.clone().any(outlasts_its_load) {
-        return served(Told::Nothing, false);
+        return told(Told::Nothing, None);
     }
-    let rate = offered * float(completed) / float(rows().count());
-    let ended = ended_while_offered(repeats.clone());
-    let most = most_growth(repeats)?;
-    let low = rate / (1.0 + most);
-    let sure = match queue {
-        Queue::None => 0.0,
-        Queue::Seems => SURE_OF_A_QUEUE,
-        Queue::MayGrow | Queue::Grows => SURE,
-    };
-    if low < sure * rate
-        && let Some((ended, interval)) = ended.filter(|(ended, _)| *ended < ABLE * rate)
+    if queue == Queue::MayGrow
+        && let Some((by, (rate, interval))) = given().filter(|(_, (rate, _))| *rate < ABLE * all)
     {
-        let interval = interval_of(interval.low, rate, LEVEL);
-        return served(Told::Undecided((ended, interval)), true);
+        let interval = interval_of(interval.low, all, LEVEL);
+        return told(Told::Undecided((rate, interval)), Some(by));
     }
-    served(Told::Rate((rate, interval_of(low, rate, LEVEL))), false)
+    // Under a rate that moves every quarter asks for something else.
+    let offered = repeats
+        .filter(|_| load.has_one_rate())
+        .filter_map(offered_window);
+    let best = offered.map(|offered| asked.best(offered));
+    let low = all * (1.0 - 1.0 / float(n)) * best.fold(1.0, f64::min);
+    told(Told::Rate((all, interval_of(low, all, LEVEL))), None)
 }
 
 /// The answers that ended while load was offered. `None` less than a stay after the first end: they are still those of the first wave then, and tell how
@@ -277,7 +276,6 @@ fn between_ends<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> 
 const STRETCHES: usize = 16;
 /// A growth of the requests in flight counts from these many standard errors on.
 const ERRORS: f64 = 3.0;
-const SEEMS: f64 = 2.0;
 /// Share of the offered requests that must have been left over.
 const LEFT_OVER: f64 = 0.04;
 /// Requests below which a queue that grows cannot be told from chance.
@@ -288,12 +286,13 @@ const LONGER: f64 = 1.3;
 const SHORT: f64 = 0.93;
 /// The same, from which on it is able to serve the rate.
 const ABLE: f64 = 0.97;
-/// The least that the growth of times leaves of a rate that is told without a doubt; and where a queue seems to grow.
-const SURE: f64 = 0.85;
-const SURE_OF_A_QUEUE: f64 = 0.95;
-/// Served in the last quarter over what was asked for, below which a server may be full; and how much of a growth in flight shows in what it gives.
-const FULL: f64 = 0.85;
+/// How much of a growth in flight shows at least in what a server gives that fills, and in that of one that is not full for sure; and in flight at the end over
+/// before, where less may be chance.
 const RESPONDS: f64 = 0.25;
+const FLAT: f64 = 0.1;
+const MORE: f64 = 1.2;
+/// Given when no more is asked for over given while it was, from which on a server was kept from it by other work, as prompts are.
+const KEPT: f64 = 1.1;
 
 /// Mean tokens of these answers, where all of them are known.
 pub(super) fn tokens_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
@@ -305,6 +304,8 @@ pub(super) fn tokens_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64
 struct Asked<'a> {
     timeline: &'a Timeline,
     of: fn(&TimeCounts) -> f64,
+    /// Tokens of the answers, where all of them are known.
+    lengths: Vec<f64>,
     per_s: f64,
     requests_per_s: f64,
 }
@@ -316,7 +317,9 @@ impl<'a> Asked<'a> {
         timeline: &'a Timeline,
     ) -> Self {
         let whole = rows.filter(|row| row.completed());
-        let each = tokens_each(whole);
+        let tokens = whole.map(|row| row.instants().tokens.map(|tokens| tokens as f64));
+        let lengths = tokens.collect::<Option<Vec<f64>>>().unwrap_or_default();
+        let each = mean(&lengths);
         let of: fn(&TimeCounts) -> f64 = match each {
             Some(_) => |counts| counts.tokens,
             None => |counts| counts.completed as f64,
@@ -325,6 +328,7 @@ impl<'a> Asked<'a> {
             timeline,
             of,
             per_s: requests_per_s * each.unwrap_or(1.0),
+            lengths,
             requests_per_s,
         }
     }
@@ -334,6 +338,43 @@ impl<'a> Asked<'a> {
         let came = (self.of)(&self.timeline.total(window));
         came / (self.per_s * window.length().as_secs_f64())
     }
+
+    /// The share of the quarter in which the server gave most.
+    fn best(&self, offered: Window) -> f64 {
+        let shares = quarters(offered).map(|quarter| self.share(quarter));
+        shares.into_iter().fold(0.0, f64::max)
+    }
+
+    /// As many answers as the tokens make that came in the second half of the time in which load was offered (under a rate that moves, in all of it), with its
+    /// interval. `None` where some were lost, where nobody tells tokens, or where more come once no more is asked for: they were not what the server could do least of.
+    fn given<'r>(
+        &self,
+        repeats: impl Iterator<Item = &'r Repeat<'r>> + Clone,
+        load: &Load,
+        lost: usize,
+    ) -> Option<(f64, Interval)> {
+        let from = if load.has_one_rate() { 0.5 } else { 0.0 };
+        let mut parts = Vec::new();
+        for repeat in repeats.filter(|_| lost == 0 && !self.lengths.is_empty()) {
+            let offered = offered_window(repeat)?;
+            let late = part(offered, 0.5, 1.0);
+            if self.share(part(offered, 1.0, 1.25)) > KEPT * self.share(late) {
+                return None;
+            }
+            parts.extend(self.timeline.parts(part(offered, from, 1.0), self.of));
+        }
+        let each = self.per_s / self.requests_per_s;
+        let rate = BlockMean::of_parts(parts.iter())?;
+        let seen = interval_of_rate(&rate)?;
+        // Which answers' tokens came is chance too: an error of their lengths that has nothing to do with the other.
+        let lengths = BlockMean::of_values(&self.lengths)?.interval(LEVEL);
+        let lengths = lengths.high.map_or(0.0, |high| high / each - 1.0);
+        let off = |end: f64| (end / rate.value - 1.0).hypot(lengths);
+        let value = rate.value / each;
+        let low = (value * (1.0 - off(seen.low))).max(0.0);
+        let interval = interval_of(low, value * (1.0 + off(seen.high)), LEVEL)?;
+        Some((value, interval))
+    }
 }
 
 /// Whether a queue grows for as long as load is offered.
@@ -342,8 +383,6 @@ enum Queue {
     None,
     /// Somebody waits longer and longer, and less is served than asked for, but what piles up is no more than random arrivals may leave.
     MayGrow,
-    /// The same, where it is a little more.
-    Seems,
     Grows,
 }
 
@@ -378,9 +417,11 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
         }
     };
     let rise = rise(&levels, float(started.len()));
+    let full = |most| is_full(repeat, (offered, load), asked, most);
     if !load.has_one_rate() {
         // Where the rate itself moves, the number in flight is no straight line.
-        return if waits {
+        let queues = waits || full(RESPONDS) && rise.is_some();
+        return if queues {
             sure(rise.is_some())
         } else {
             Queue::None
@@ -391,17 +432,21 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
     let slower = grows_slower(repeat.rows);
     let late = &levels[STRETCHES / 2..];
     let busy = || is_busy(repeat, served * asked.requests_per_s, late);
-    if served < SHORT && (slower || is_full(repeat, offered, asked)) && busy() {
+    if (full(FLAT) || slower && served < SHORT) && busy() {
         return sure(true);
     }
     // The luck of a random schedule makes requests pile up too, but a server that is able to serve the rate then serves more than it.
-    if !waits && !slower || served >= ABLE {
+    let queues = waits || slower || served < SHORT && full(RESPONDS);
+    if served >= ABLE || !queues {
         return Queue::None;
     }
-    match rise {
-        Some((growth, error)) if growth >= ERRORS * error => sure(true),
-        Some((growth, error)) if growth >= SEEMS * error => Queue::Seems,
-        _ => Queue::MayGrow,
+    if rise.is_some_and(|(growth, error)| growth >= ERRORS * error) {
+        return sure(true);
+    }
+    if asked.best(offered) < 1.0 {
+        Queue::MayGrow
+    } else {
+        Queue::None
     }
 }
 
@@ -422,14 +467,39 @@ fn rise(levels: &[f64], started: f64) -> Option<(f64, f64)> {
     Some((growth, (squares / (n - 1.0) * n).sqrt()))
 }
 
-/// Whether the server gives no more, and less than is asked for, with more in flight: from the second quarter of the time in which load is offered to
-/// the last. One that long answers fill gives the more the more there are.
-fn is_full(repeat: &Repeat<'_>, offered: Window, asked: &Asked<'_>) -> bool {
-    let quarters = [part(offered, 0.25, 0.5), part(offered, 0.75, 1.0)];
-    let [before, late] = quarters.map(|quarter| asked.share(quarter));
-    let [few, many] = quarters.map(|quarter| repeat.in_flight.mean(quarter).unwrap_or(0.0));
-    let more = (many / few).ln();
-    late < FULL && many >= LONGER * few && (late / before).ln() < RESPONDS * more
+/// Whether the server gives no more, and less than is asked for, with more in flight: from the first quarter of the time in which load is offered to the last, or
+/// from the second, where more are in flight. One that long answers fill gives the more the more there are; as a share of that growth, what it gives grows by less
+/// than `most`.
+fn is_full(
+    repeat: &Repeat<'_>,
+    (offered, load): (Window, &Load),
+    asked: &Asked<'_>,
+    most: f64,
+) -> bool {
+    let quarters = quarters(offered);
+    let given = quarters.map(|quarter| asked.share(quarter));
+    let in_flight = quarters.map(|quarter| repeat.in_flight.mean(quarter).unwrap_or(0.0));
+    let [before, .., late] = in_flight;
+    let due = |quarter: &Window| {
+        let due = starts(repeat).filter(|start| quarter.contains(start.due));
+        4.0 * float(due.count()) / float(starts(repeat).count())
+    };
+    // Where the rate moves, every quarter asks for something else.
+    let (first, ask) = if load.has_one_rate() {
+        (0, [1.0; 4])
+    } else {
+        (3, quarters.each_ref().map(due))
+    };
+    let is_short = |from: usize| (from.max(first)..4).all(|i| given[i] < ABLE * ask[i]);
+    let responds =
+        |from: usize| (given[3] / given[from]).ln() >= most * (late / in_flight[from]).ln();
+    let fell_short = first == 0 && is_short(0) && late > before && !responds(0);
+    fell_short || is_short(1) && late >= MORE * in_flight[1] && !responds(1)
+}
+
+/// The quarters of a window.
+fn quarters(window: Window) -> [Window; 4] {
+    [0.0, 0.25, 0.5, 0.75].map(|from| part(window, from, from + 0.25))
 }
 
 /// The part of a window between two shares of its length.
@@ -518,53 +588,4 @@ fn grows_slower(rows: &[Row]) -> bool {
     let (early, late) = (&rows[..quarter], &rows[rows.len() - quarter..]);
     let ends = slow(early).zip(slow(late));
     ends.is_some_and(|(early, late)| late >= LONGER * early)
-}
-
-/// The most by which the time that requests, or conversations, take may grow, in seconds a second, with what their lengths explain taken out: their growth, if any,
-/// and its error.
-fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
-    let mut points: Vec<[f64; 3]> = Vec::new();
-    for repeat in repeats {
-        // A later turn waits for the answer before it, and comes the later the longer that takes: what grows is the time of the conversation.
-        let conversations = repeat.conversations.iter();
-        let conversations = conversations.map(|one| (one.due, one.completed.into(), one.left));
-        let rows = repeat.rows.iter().filter(|row| row.completed());
-        let rows = rows.filter(|_| repeat.conversations.is_empty());
-        let rows = rows.map(|row| {
-            let instants = row.instants();
-            (instants.due, instants.tokens.unwrap_or(0), row.left())
-        });
-        let spans: Vec<(Stamp, u64, Stamp)> = conversations.chain(rows).collect();
-        let Some(first) = spans.iter().map(|(due, ..)| *due).min() else {
-            continue;
-        };
-        let of = |(due, length, left): &(Stamp, u64, Stamp)| {
-            [
-                (*due - first).as_secs_f64(),
-                *length as f64,
-                (*left - *due).as_secs_f64(),
-            ]
-        };
-        let before = points.len();
-        points.extend(spans.iter().map(of));
-        let own = points.get_mut(before..).unwrap_or_default();
-        let n = float(own.len());
-        let centre = [0, 1, 2].map(|i| sum(own.iter().map(|p| p[i])) / n);
-        for point in own {
-            *point = [0, 1, 2].map(|i| point[i] - centre[i]);
-        }
-    }
-    let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
-    let due = Some(dot(0, 0)).filter(|due| *due > 0.0)?;
-    // Lengths that do not vary, or only with time, explain nothing.
-    let (growth, by_length) = plane_slopes(&points).unwrap_or((dot(0, 2) / due, 0.0));
-    let left = || {
-        let points = points.iter();
-        points.map(|p| p[2] - growth * p[0] - by_length * p[1])
-    };
-    let inflation = Memory::of(left()).of_mean();
-    let n = float(points.len());
-    let squares: f64 = left().map(|r| r * r).sum();
-    let error = (squares / (n - 3.0) / due * inflation).sqrt();
-    Some(growth.max(0.0) + t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error)
 }

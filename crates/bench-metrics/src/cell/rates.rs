@@ -17,7 +17,7 @@ use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::conversations::{Conversation, Conversations};
-use super::open_loop::Told;
+use super::open_loop::{By, Told};
 use super::row::Row;
 use super::{CellContext, open_loop};
 
@@ -210,12 +210,12 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         return None;
     }
     let mean_in_flight = mean_in_flight(spans, seconds);
-    let of_repeats = spans.iter().map(|span| span.repeat);
-    let (offered, reached, served) = open_loop::rates(of_repeats, load, timeline);
+    let (offered, reached, served) =
+        open_loop::rates(spans.iter().map(|span| span.repeat), load, timeline);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, timeline);
-    let while_offered = served.is_some_and(|served| served.while_offered);
-    let of_tokens = spans_of_tokens(spans, while_offered, timeline);
+    let by = served.and_then(|served| served.by);
+    let of_tokens = spans_of_tokens(spans, by == Some(By::Ends), timeline);
     let undecided = served.is_some_and(|served| matches!(served.rate, Told::Undecided(_)));
     let cold = served.is_none_or(|served| !matches!(served.rate, Told::Counted));
     let served = served.map(|served| told(served.rate, spans, (seconds, counted), timeline));
@@ -223,11 +223,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         (!load.is_open()).then(|| closed_loop(spans, load, mean_in_flight, &counted, timeline));
     let (known, in_cycles) = closed.unwrap_or((served.flatten(), false));
     let requests = spans.iter().flat_map(Span::rows).count();
-    let completed = spans
-        .iter()
-        .flat_map(Span::rows)
-        .filter(|r| r.completed())
-        .count();
+    let completed = spans.iter().flat_map(Span::rows);
+    let completed = completed.filter(|r| r.completed()).count();
     let even = reached.map(|reached| reached * float(completed) / float(requests));
     let has_rate = served.is_none_or(|rate| rate.is_some());
     let rate = has_rate.then(|| at_most(even, known.unwrap_or(counted)));
@@ -235,6 +232,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let same = |(even, rate): (f64, f64)| (rate / even - 1.0).abs() < 1e-9;
     let followed = in_cycles
+        || by == Some(By::Tokens)
         || load.is_open() && even.zip(requests_per_s).is_some_and(same)
         || !cold && begin_fewer(spans, (requests_per_s, seconds), timeline);
     let all_at = requests_per_s.filter(|_| followed);

@@ -3,6 +3,7 @@
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{ArrivalKind, Load, Nanos, Rates, RequestRecord};
 
+use crate::aggregate::assert_near;
 use crate::noise::Noise;
 use crate::records::answer;
 
@@ -234,6 +235,108 @@ fn a_short_overload_of_few_requests_is_not_served_at_the_rate_that_was_offered()
         above += u32::from(rates.requests_per_s.is_some_and(|told| told > 3.1));
     }
     assert!(above <= 2, "{above} of 20");
+}
+
+#[test]
+fn a_server_is_told_what_it_gives_however_little_too_much_is_asked_of_it() {
+    // Seven at a time of 25 tokens of 6 ms: 46.7 answers a second. All share 900 tokens a second, 15 answers of 60.
+    let seven = Batch {
+        base: 6.0,
+        cap: 7,
+        ..TAKES_ALL
+    };
+    let shared = Batch {
+        base: 1.0,
+        each: 1.0 / 0.9,
+        ..TAKES_ALL
+    };
+    for (server, load, tokens, most) in [
+        (seven, (49.5, 14.0), 25, 46.7),
+        (seven, (56.0, 4.0), 25, 46.7),
+        (shared, (18.0, 4.0), 60, 15.0),
+        (shared, (18.0, 12.0), 60, 15.0),
+    ] {
+        let mut right = 0;
+        for seed in 0..20 {
+            let rates = rates(server, plan(seed, load, tokens..=tokens, (1, 0.0)));
+            let told = rates.requests_per_s.unwrap();
+            let low = rates.requests_per_s_interval.unwrap().low;
+            let output = rates.output_tokens_per_s.unwrap();
+            assert_near(Some(output), told * f64::from(tokens), 1e-6);
+            assert!(low <= 1.01 * most, "{low} of {most}: {rates:?}");
+            right += u32::from((0.9 * most..=1.02 * most).contains(&told));
+        }
+        assert!(right >= 18, "{right} of 20 at {load:?}");
+    }
+}
+
+#[test]
+fn a_short_run_that_is_served_as_fast_as_it_asks_is_known_to_be() {
+    let seven = Batch {
+        base: 6.0,
+        cap: 7,
+        ..TAKES_ALL
+    };
+    for load in [(23.0, 3.0), (33.0, 3.0), (42.0, 6.0), (44.0, 14.0)] {
+        let mut known = 0;
+        for seed in 0..20 {
+            let rates = rates(seven, plan(seed, load, 25..=25, (1, 0.0)));
+            let low = rates.requests_per_s_interval.unwrap().low;
+            let all = rates.offered_requests_per_s.unwrap();
+            known += u32::from(rates.requests_per_s == Some(all) && low >= 0.9 * all);
+        }
+        assert!(known >= 19, "{known} of 20 at {load:?}");
+    }
+    // Eight answers that take longer than their gaps, all of them whole.
+    let few = rates(TAKES_TIME, plan(1, (1.0, 8.0), 300..=300, (1, 0.0)));
+    assert_near(few.requests_per_s, 1.0, 1e-9);
+}
+
+/// 2.4 s for an answer of 300 tokens.
+const TAKES_TIME: Batch = Batch {
+    base: 8.0,
+    ..TAKES_ALL
+};
+
+#[test]
+fn a_rate_that_rises_beyond_what_the_server_can_do_is_not_served() {
+    // 4 to 22 a second within 10 s; 900 tokens a second, 15 answers of 60.
+    let shared = Batch {
+        base: 1.0,
+        each: 1.0 / 0.9,
+        ..TAKES_ALL
+    };
+    let free = Batch {
+        base: 20.0,
+        ..TAKES_ALL
+    };
+    let ramp = |server: Batch, seed: u64| {
+        let (mut asked, mut context) = plan(seed, (13.0, 10.0), 60..=60, (1, 0.0));
+        for one in &mut asked {
+            // 4 t + 0.9 t² answers are asked for by t.
+            let all = 13.0 * one.due / 1e3;
+            one.due = 1e3 * ((16.0 + 3.6 * all).sqrt() - 4.0) / 1.8;
+        }
+        context.load = Load::Open {
+            rate_per_s: None,
+            arrival: ArrivalKind::Ramp {
+                from_per_s: 4.0,
+                to_per_s: 22.0,
+            },
+            in_flight_cap: None,
+        };
+        rates(server, (asked, context))
+    };
+    let (mut right, mut known) = (0, 0);
+    for seed in 0..20 {
+        let rates = ramp(shared, seed);
+        let told = rates.output_tokens_per_s.unwrap();
+        let all = rates.offered_requests_per_s.unwrap();
+        right += u32::from(told <= 920.0 && rates.requests_per_s < Some(0.95 * all));
+        let rates = ramp(free, seed);
+        known += u32::from(rates.requests_per_s == rates.offered_requests_per_s);
+    }
+    assert!(right >= 17 && known >= 19, "{right}, {known} of 20");
 }
 
 #[test]

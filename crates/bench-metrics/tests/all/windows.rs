@@ -685,8 +685,7 @@ fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
     let cell = summarise_cell(&overloaded, open_at(20.0));
     let rates = headline(&cell);
     assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
-    // 198 ends after the first in 19.85 s.
-    assert_near(rates.served_requests_per_s, 198.0 / 19.85, 1e-4);
+    assert_near(rates.served_requests_per_s, 10.0, 1e-3);
     let healthy: Vec<RequestRecord> = (0..400)
         .map(|i| even(i, 50.0 * i as f64, 20.0, 150.0, 11))
         .collect();
@@ -718,12 +717,8 @@ fn a_queue_that_begins_small_and_not_evenly_grows_all_the_same() {
     let cell = summarise_cell(&records, open_at(17.0));
     let rates = headline(&cell);
     // The second half is served at 15/s; in the first, less was asked for.
-    assert_near(rates.served_requests_per_s, 14.7, 0.02);
-    assert!(
-        rates
-            .output_tokens_per_s
-            .is_some_and(|rate| rate < 15.0 * 40.0)
-    );
+    assert_near(rates.served_requests_per_s, 15.0, 1e-3);
+    assert_near(rates.output_tokens_per_s, 15.0 * 40.0, 1e-3);
 }
 
 #[test]
@@ -865,8 +860,8 @@ fn what_an_overloaded_server_serves_is_what_ended_while_load_was_offered() {
             } else {
                 50.0 * (i - 24) as f64
             };
-            let decode = (end(i as f64) - due.max(0.0) - 20.0) / 10.0;
-            let mut r = even(i, due.max(0.0), 20.0, decode, 11);
+            let first = end(i as f64) - due.max(0.0) - 10.0;
+            let mut r = even(i, due.max(0.0), first, 1.0, 11);
             r.due = at(due.max(0.0));
             if i < 24 {
                 r.phase = Phase::Warmup;
