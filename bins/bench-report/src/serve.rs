@@ -1,7 +1,7 @@
 //! `serve`: the pages of `site` over HTTP, made when they are asked for. Nothing is read but the runs of the list.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
 use crate::Done;
 use crate::arguments::Serve;
@@ -25,9 +26,11 @@ use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
 use crate::site::{Entry, page, shelf, trend_page};
 
-/// Connections at once.
-const CONNECTIONS: usize = 16;
-/// How long one may take, and how long it may ask nothing: browsers open some that they may need later, and others wait for their place.
+/// Connections at once. One more ends the oldest that has not asked yet, so that those who ask little by little hold nobody up.
+const CONNECTIONS: usize = 256;
+/// Pages under way at once; others wait.
+const PAGES: usize = 16;
+/// How long a connection may take, and how long it may ask nothing: browsers open some that they may need later.
 const PATIENCE: Duration = Duration::from_mins(1);
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -64,6 +67,7 @@ struct Shop {
     loopback: bool,
     /// What was read of whole runs, with the time of their `run.json` then.
     known: RefCell<BTreeMap<PathBuf, (SystemTime, Entry)>>,
+    pages: Semaphore,
 }
 
 impl Shop {
@@ -166,7 +170,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<Done, CommandError> {
         let own = listener.local_addr().map_err(refused)?;
         let url = format!("http://{own}/\n");
         bench_schema::print_result(&url).map_err(CommandError::write(Path::new("stdout")))?;
-        serve(listener, own, &arguments.folder).await
+        serve(listener, own, &arguments.folder, SILENCE).await
     })
 }
 
@@ -174,16 +178,22 @@ async fn serve(
     listener: TcpListener,
     own: SocketAddr,
     folder: &Path,
+    silence: Duration,
 ) -> Result<Done, CommandError> {
     let shop = Rc::new(Shop {
         folder: folder.to_owned(),
         loopback: own.ip().is_loopback(),
         known: RefCell::default(),
+        pages: Semaphore::new(PAGES),
     });
     let mut connections = JoinSet::new();
+    // in the order of arrival, with whether it has asked
+    let mut silent = VecDeque::<(Rc<Cell<bool>>, AbortHandle)>::new();
     loop {
+        silent.retain(|(asked, task)| !asked.get() && !task.is_finished());
+        let full = connections.len() >= CONNECTIONS;
         let accepted = tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+            accepted = listener.accept(), if !full || !silent.is_empty() => accepted,
             Some(_) = connections.join_next() => continue,
         };
         let Ok((stream, _)) = accepted else {
@@ -191,21 +201,34 @@ async fn serve(
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
         };
-        let shop = Rc::clone(&shop);
-        connections.spawn_local(async move {
-            let answer = service_fn(|request| {
-                let answer = shop.answer(&request);
-                async { Ok::<_, Infallible>(answer) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .keep_alive(false)
-                .timer(TokioTimer::new())
-                .header_read_timeout(SILENCE)
-                .serve_connection(TokioIo::new(stream), answer);
-            // one that hangs or breaks off is its sender's affair
-            tokio::time::timeout(PATIENCE, connection).await.ok();
-        });
+        if full && let Some((_, oldest)) = silent.pop_front() {
+            oldest.abort();
+        }
+        let asked = Rc::new(Cell::new(false));
+        let task = converse(stream, Rc::clone(&shop), Rc::clone(&asked), silence);
+        silent.push_back((asked, connections.spawn_local(task)));
     }
+}
+
+/// One connection: a request and its answer.
+async fn converse(stream: TcpStream, shop: Rc<Shop>, asked: Rc<Cell<bool>>, silence: Duration) {
+    // until the answer has gone out
+    let place = RefCell::new(None);
+    let answer = service_fn(|request| {
+        asked.set(true);
+        let (shop, place) = (&shop, &place);
+        async move {
+            *place.borrow_mut() = shop.pages.acquire().await.ok();
+            Ok::<_, Infallible>(shop.answer(&request))
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(silence)
+        .serve_connection(TokioIo::new(stream), answer);
+    // one that hangs or breaks off is its sender's affair
+    tokio::time::timeout(PATIENCE, connection).await.ok();
 }
 
 #[cfg(test)]

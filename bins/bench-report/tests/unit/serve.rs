@@ -1,5 +1,8 @@
 //! Tests of `src/serve.rs`.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream as Client;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -34,6 +37,43 @@ fn the_pages_of_the_list_are_found() {
     ] {
         assert_eq!(asked(asks, &runs), None, "{asks}");
     }
+}
+
+#[test]
+fn those_who_ask_half_a_request_hold_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let own = listener.local_addr().unwrap();
+        // half a request never runs into the limit on silence, so that nothing but room lets another one in
+        let forever = Duration::from_hours(1);
+        let client = tokio::task::spawn_blocking(move || {
+            let half = || {
+                let mut client = Client::connect(own).unwrap();
+                client.write_all(b"GET / HTTP/1.1\r\nHost: 127").unwrap();
+                client
+            };
+            let halves: Vec<Client> = (0..CONNECTIONS + 20).map(|_| half()).collect();
+            let mut client = Client::connect(own).unwrap();
+            let limit = Some(Duration::from_mins(1));
+            client.set_read_timeout(limit).unwrap();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            drop(halves);
+            answer
+        });
+        tokio::select! {
+            answer = client => assert!(answer.unwrap().starts_with("HTTP/1.1 ")),
+            done = serve(listener, own, folder.path(), forever) => panic!("{}", done.is_ok()),
+        }
+    });
 }
 
 proptest! {
