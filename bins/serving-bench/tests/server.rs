@@ -1,7 +1,8 @@
 //! A server that is started for a run: measured, stopped, and told about where it does not start.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
-use std::io::{BufRead as _, BufReader};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -88,6 +89,28 @@ fn a_server_does_not_outlive_a_benchmark_that_is_killed() {
     child.wait().unwrap();
     let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
     until_nobody_listens(address(&log));
+}
+
+#[test]
+fn a_reset_command_does_not_outlive_a_benchmark_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    // who reads it to its end knows that every process that had it open is gone
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reset = format!("sh -c 'exec 9>{}; sleep 1000 & sleep 1000'", pipe.display());
+    let mut child = bench(&engine(), &out, &["--requests", "20", "--reset", &reset])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // waits until the command has opened it
+    let mut held = File::open(&pipe).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // a test that hangs here has failed
+    held.read_to_end(&mut Vec::new()).unwrap();
 }
 
 #[test]

@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use bench_client::Clock;
 use bench_schema::Nanos;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, kill_current_process_group, kill_process,
+    kill_process_group,
+};
 
 use crate::RunError;
 use crate::config::{Place, Problem, Settings};
@@ -25,6 +28,8 @@ use crate::server::Server;
 
 /// The hidden argument of the guard; the server's words follow.
 const ARGUMENT: &str = "--server-guard";
+/// The hidden argument of the guard of a process group; nothing follows.
+const GROUP_ARGUMENT: &str = "--group-guard";
 /// From asking a server to end to ending it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether it has ended.
@@ -201,12 +206,65 @@ fn last_lines(log: &Path) -> String {
     indented.join("\n")
 }
 
-/// If this process was started as a server's guard: starts the server, waits for its end or the run's, and leaves nothing of it behind.
+/// A process group that dies with this process: its first member is this program again, which kills it when its standard input, a pipe from the run, ends.
+/// Dropping it kills the group, too.
+pub(crate) struct Group {
+    /// Until the group is released. It is not waited for before: its number is the group's.
+    guard: Option<Child>,
+    group: Pid,
+}
+
+impl Group {
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut guard = Command::new(std::env::current_exe()?);
+        let guard = guard.arg(GROUP_ARGUMENT).stdin(Stdio::piped());
+        let guard = guard.stdout(Stdio::null()).stderr(Stdio::null());
+        let guard = guard.process_group(0).spawn()?;
+        let group = Pid::from_child(&guard);
+        Ok(Self {
+            guard: Some(guard),
+            group,
+        })
+    }
+
+    /// Start a command in the group.
+    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        command
+            .process_group(self.group.as_raw_nonzero().get())
+            .spawn()
+    }
+
+    /// Let what is left of the group go on.
+    pub(crate) fn release(mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            let _gone = guard.kill();
+            let _gone = guard.wait();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            let _gone = kill_process_group(self.group, Signal::KILL);
+            let _gone = guard.wait();
+        }
+    }
+}
+
+/// If this process was started as a guard: of a group, waits for the run's end and kills it; of a server, starts the server, waits for its end or the run's,
+/// and leaves nothing of it behind.
 ///
 /// To be called first thing in `main`; `None` means that this is an ordinary start.
 pub fn guard_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != ARGUMENT {
+    let first = arguments.next()?;
+    if first == GROUP_ARGUMENT {
+        wait_for_the_run();
+        let _gone = kill_current_process_group(Signal::KILL);
+        return Some(ExitCode::SUCCESS);
+    }
+    if first != ARGUMENT {
         return None;
     }
     let words: Vec<OsString> = arguments.collect();
@@ -238,9 +296,7 @@ fn guard(words: &[OsString]) -> io::Result<String> {
     let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
     let group = group.ok_or(io::ErrorKind::InvalidData)?;
     std::thread::spawn(move || {
-        let mut sink = [0; 64];
-        let mut input = io::stdin().lock();
-        while input.read(&mut sink).is_ok_and(|n| n > 0) {}
+        wait_for_the_run();
         end_all(group);
     });
     let mut how = String::new();
@@ -251,6 +307,13 @@ fn guard(words: &[OsString]) -> io::Result<String> {
         }
     }
     Ok(how)
+}
+
+/// Until the run is over or was killed.
+fn wait_for_the_run() {
+    let mut sink = [0; 64];
+    let mut input = io::stdin().lock();
+    while input.read(&mut sink).is_ok_and(|n| n > 0) {}
 }
 
 fn ending(status: WaitStatus) -> String {

@@ -1,15 +1,14 @@
 //! `--reset`: what brings the server back to a known state before a cell.
 
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bench_client::Fetcher;
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::aside;
 use crate::config::Reset;
+use crate::launch::Group;
 
 /// Time limit for a page.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
@@ -24,7 +23,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Of the end of its standard error.
 const MOST_OF_STDERR: usize = 4096;
 
-/// Posts to the page, or runs the command. A command and whatever it started are killed where it takes too long or this is dropped.
+/// Posts to the page, or runs the command. A command and whatever it started are killed where it takes too long, this is dropped,
+/// or this process is killed.
 pub(super) async fn carry_out(
     reset: &Reset,
     url: &str,
@@ -49,12 +49,13 @@ async fn run_command(line: &str, url: &str, limit: Duration) -> Result<(), Strin
     let command = command.args(arguments).stdin(Stdio::null());
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let failed = |error: io::Error| format!("`{program}`: {error}");
-    let mut running = Running(command.process_group(0).spawn().map_err(failed)?);
-    let stderr = running.0.stderr.take();
+    let group = Group::new().map_err(failed)?;
+    let mut running = group.spawn(command).map_err(failed)?;
+    let stderr = running.stderr.take();
     let said = aside("reset stderr", move || stderr.map(last_line));
     let ended = async {
         loop {
-            if let Some(status) = running.0.try_wait().map_err(failed)? {
+            if let Some(status) = running.try_wait().map_err(failed)? {
                 return Ok::<_, String>(status);
             }
             tokio::time::sleep(PAUSE).await;
@@ -66,26 +67,14 @@ async fn run_command(line: &str, url: &str, limit: Duration) -> Result<(), Strin
             limit.as_secs_f64()
         )
     })??;
+    // it may have left a server running on purpose
+    group.release();
     if status.success() {
         return Ok(());
     }
     let said = tokio::time::timeout(LAST_WORDS, said).await;
     let said = said.ok().and_then(Result::ok).flatten().unwrap_or_default();
     Err(format!("`{line}` ended with {status}: {said}"))
-}
-
-/// A command under way; dropping it kills it and its process group.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // One that has ended may have left a server running on purpose.
-        if !matches!(self.0.try_wait(), Ok(None)) {
-            return;
-        }
-        let _gone = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _gone = self.0.wait();
-    }
 }
 
 /// The last line of all that comes.
