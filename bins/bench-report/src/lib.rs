@@ -25,6 +25,7 @@ mod site;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use bench_schema::printable_json;
 use clap::{CommandFactory as _, Parser as _};
 
 use arguments::{Arguments, Command};
@@ -114,7 +115,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
 
 /// As programs read it.
 pub(crate) fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    printable_json(serde_json::to_string_pretty(value).unwrap_or_default()) + "\n"
 }
 
 fn say(line: &str) {

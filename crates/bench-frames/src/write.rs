@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use bench_schema::{NewFile, Reading, RequestRecord, RunRecord};
+use bench_schema::{NewFile, Reading, RequestRecord, RunRecord, no_formula};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{
     Column, CsvWriter, DataFrame, DataType, ParquetCompression, ParquetWriter, PolarsError,
@@ -177,18 +177,11 @@ fn harmless(mut frame: DataFrame) -> PolarsResult<DataFrame> {
     let columns = original.columns().iter();
     for column in columns.filter(|column| *column.dtype() == DataType::String) {
         let texts = column.str()?.iter();
-        let texts: Vec<Option<String>> = texts.map(|text| text.map(no_formula)).collect();
+        let texts = texts.map(|text| text.map(|text| no_formula(text).into_owned()));
+        let texts: Vec<Option<String>> = texts.collect();
         frame.with_column(Column::new(column.name().clone(), texts))?;
     }
     Ok(frame)
-}
-
-fn no_formula(text: &str) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{text}")
-    } else {
-        text.to_owned()
-    }
 }
 
 /// What polars writes into. It keeps what the system said where that failed, for polars' own words may be of something else.

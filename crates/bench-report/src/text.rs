@@ -1,5 +1,6 @@
 //! Text of strangers: model names, labels, messages of servers. Made harmless once, here, for each place it is shown in.
 
+use bench_schema::is_hidden;
 use maud::{Markup, Render};
 
 /// Longest text of a stranger that is shown, in characters; the rest is replaced by an ellipsis.
@@ -10,8 +11,7 @@ pub(crate) const SENTENCE: usize = 800;
 
 /// Without anything that moves a cursor, hides text or changes its direction; one line; at most 400 characters.
 ///
-/// Control characters (so also ANSI escapes), bidirectional controls, zero-width characters, line separators and tag
-/// characters become U+FFFD, so that what was there is seen to have been there.
+/// Hidden characters ([`is_hidden`]) become U+FFFD, so that what was there is seen to have been there.
 pub fn plain(text: &str) -> String {
     shortened(text, LONGEST)
 }
@@ -57,13 +57,6 @@ pub(crate) fn fitted(text: &str, width: usize) -> String {
         [line, ..] => format!("{line}…"),
         [] => String::new(),
     }
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{061c}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{00ad}' | '\u{180e}')
 }
 
 /// A claim as a heading: its first letter large, unless it begins with a name that is spelled small (`p95`, `max_num_seqs`).
@@ -122,7 +115,8 @@ pub(crate) fn block(text: &str) -> String {
 }
 
 /// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
-/// is escaped, `<` and `&` as entities, so that neither a link, an image, code, a table cell nor HTML can come of it.
+/// is escaped, `<` and `&` as entities, so that neither a link, an image, a table cell nor HTML can come of it. Addresses, and what GitHub
+/// would take for a mail address, a mention or an issue, are code: an escape does not stop it from finding them.
 pub fn markdown(text: &str) -> String {
     escape_markdown(&plain(text), true)
 }
@@ -155,7 +149,7 @@ fn escape_markdown(plain: &str, begins_line: bool) -> String {
             let behind = inner.get(address.len()..).unwrap_or_default();
             format!("{before}`{address}`{behind}")
         } else {
-            escape_word(word, i == 0 && begins_line)
+            escape_references(word, i == 0 && begins_line)
         }
     });
     escaped.collect::<Vec<_>>().join(" ")
@@ -165,6 +159,32 @@ fn escape_markdown(plain: &str, begins_line: bool) -> String {
 fn is_plain_address(word: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_%?=&+#~,".contains(c);
     word.find("://").is_some_and(|at| at > 0) && word.chars().all(safe)
+}
+
+/// Mail addresses, `@name` and `#17` become code, where they are read as they were written; the rest is escaped.
+fn escape_references(word: &str, begins_line: bool) -> String {
+    let of_one = |c: &char| c.is_ascii_alphanumeric() || "@#.-_+/".contains(*c);
+    let is_reference = |run: &[char]| {
+        run.windows(2).any(|pair| match pair {
+            ['@', next] => next.is_ascii_alphanumeric(),
+            ['#', next] => next.is_ascii_digit(),
+            _ => false,
+        })
+    };
+    let chars: Vec<char> = word.chars().collect();
+    let runs: Vec<&[char]> = chars.chunk_by(|a, b| of_one(a) == of_one(b)).collect();
+    if !runs.iter().any(|run| is_reference(run)) {
+        return escape_word(word, begins_line);
+    }
+    let escaped = runs.iter().enumerate().map(|(i, run)| {
+        let text: String = run.iter().collect();
+        if is_reference(run) {
+            format!("`{text}`")
+        } else {
+            escape_word(&text, begins_line && i == 0)
+        }
+    });
+    escaped.collect()
 }
 
 fn escape_word(word: &str, begins_line: bool) -> String {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use bench_insight::{BLOCK, RunComparison, ServerMatrix};
 use bench_schema::{
-    Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, counted, read_within,
+    Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, counted,
+    printable_json, read_within,
 };
 use bench_workload::{DatasetSpec, LengthSpec, WorkloadError};
 
@@ -245,7 +246,9 @@ fn several<T: serde::Serialize>(
         _ if settings.output.quiet => format!("{}; results in {folder}\n", several.summary),
         Stdout::Table => format!("{}  Results in {folder}\n", table(found)),
         Stdout::Markdown => markdown(found),
-        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
+        Stdout::Json => {
+            printable_json(serde_json::to_string_pretty(found).unwrap_or_default()) + "\n"
+        }
     });
     let untrusted = |run: &Arc<RunRecord>| run.trust.verdict == TrustVerdict::Untrusted;
     let code = if several.interrupted {

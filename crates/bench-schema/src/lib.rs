@@ -49,6 +49,7 @@ mod record;
 mod run;
 mod slo;
 mod stored;
+mod text;
 mod trust;
 mod units;
 
@@ -89,5 +90,6 @@ pub use slo::{Goodput, Share, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]
 pub use stored::json_schemas;
 pub use stored::{as_stored, to_json};
+pub use text::{is_hidden, no_formula, printable_json};
 pub use trust::{Trust, TrustReason, TrustVerdict};
 pub use units::{Nanos, Stamp, counted, index, whole};

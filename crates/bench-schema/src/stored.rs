@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::ser::Formatter;
 
+use crate::text::printable_json;
 use crate::{Distribution, Metric, Quantile, ReadingSource, ResourceSummary, SeriesKey, Unit};
 
 /// Distributions by metric; one that is another's to the last figure names it.
@@ -232,7 +233,8 @@ pub fn as_stored(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
-/// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction.
+/// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction;
+/// [hidden characters](crate::is_hidden) are escaped.
 ///
 /// # Errors
 /// Where the value is no JSON (a map whose keys are no texts).
@@ -243,7 +245,8 @@ pub fn to_json(value: &impl Serialize) -> Result<String, serde_json::Error> {
         Lines::default(),
     ))?;
     bytes.push(b'\n');
-    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+    let text = String::from_utf8(bytes).map_err(serde::ser::Error::custom)?;
+    Ok(printable_json(text))
 }
 
 #[derive(Default)]

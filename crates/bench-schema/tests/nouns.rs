@@ -5,7 +5,7 @@
 use bench_schema::{
     ArrivalKind, Cause, Channel, Code, ConcurrencyRamp, Event, EventLog, Evidence, Experiment,
     Finding, GroupRecord, HardwareSummary, Known, Load, Metric, Nanos, PlanHash, Secret, Stamp,
-    Unit, as_stored, to_json,
+    Unit, as_stored, is_hidden, no_formula, to_json,
 };
 use serde_json::{Value, json};
 
@@ -331,4 +331,31 @@ fn a_float_is_a_count_or_an_index_by_its_integer_part_within_what_there_is() {
         [-0.1, 7.9, f64::INFINITY].map(bench_schema::index),
         [0, 7, usize::MAX]
     );
+}
+
+/// What a server may call its model: a CSI of C1, DEL, right-to-left override, isolate, zero-width space, byte order mark, tag.
+const HIDDEN: &str = "\u{9b}31m\u{7f}\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}é";
+
+#[test]
+fn hidden_characters_of_a_stored_text_are_escaped_and_read_back() {
+    let stored = to_json(&[HIDDEN]).unwrap();
+    assert!(
+        !stored.trim_end().contains(|c| c != '\n' && is_hidden(c)),
+        "{stored:?}"
+    );
+    assert!(
+        stored.contains("\\u009b31m") && stored.contains("\\udb40\\udc41é"),
+        "{stored}"
+    );
+    let [back] = serde_json::from_str::<[String; 1]>(&stored).unwrap();
+    assert_eq!(back, HIDDEN);
+}
+
+#[test]
+fn what_a_spreadsheet_takes_for_a_formula_gets_an_apostrophe() {
+    for sign in ['=', '+', '-', '@', '＝', '＋', '－', '＠', '\n', '\t', '\r'] {
+        let text = format!("{sign}cmd");
+        assert_eq!(no_formula(&text), format!("'{text}"));
+    }
+    assert_eq!(no_formula("a=b"), "a=b");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
+use bench_schema::no_formula;
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
@@ -355,15 +356,11 @@ fn line(fields: impl Iterator<Item = String>) -> String {
 }
 
 fn field(text: &str) -> String {
-    let safe = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{text}")
-    } else {
-        text.to_owned()
-    };
+    let safe = no_formula(text);
     if safe.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", safe.replace('"', "\"\""))
     } else {
-        safe
+        safe.into_owned()
     }
 }
 

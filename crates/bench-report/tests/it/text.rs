@@ -18,7 +18,7 @@ fn markdown_cannot_make_links_code_cells_or_html_of_a_name() {
     assert_eq!(markdown("max_num_seqs _x_"), "max_num_seqs \\_x\\_");
     assert_eq!(
         markdown("https://x:1/a?b=c_d, www.y.z @me (http://x) a(http://x)"),
-        "`https://x:1/a?b=c_d`, www&#46;y.z \\@me (`http://x`) a(http&#58;//x)"
+        "`https://x:1/a?b=c_d`, www&#46;y.z `@me` (`http://x`) a(http&#58;//x)"
     );
     assert_eq!(
         markdown("server_metrics/http://x:1/metrics"),

@@ -37,6 +37,21 @@ fn flags_in_backticks_are_code_and_nothing_else_is() {
 }
 
 #[test]
+fn mail_addresses_mentions_and_issues_are_code_whatever_stands_around_them() {
+    for (text, is) in [
+        ("me@evil.example", "`me@evil.example`"),
+        ("ask @name, or #17.", "ask `@name`, or `#17.`"),
+        ("(me@evil.example)", "(`me@evil.example`)"),
+        ("`me@evil.example`", "\\``me@evil.example`\\`"),
+        ("*a@b|<#1>", "\\*`a@b`\\|&lt;`#1`&gt;"),
+        ("http://me@evil|", "http:`//me@evil`\\|"),
+        ("3 @ 4", "3 \\@ 4"),
+    ] {
+        assert_eq!(markdown_cell(text), is, "{text}");
+    }
+}
+
+#[test]
 fn a_script_end_tag_cannot_leave_the_json_block() {
     assert_eq!(
         json_in_script(r#"{"a":"</script>"}"#),

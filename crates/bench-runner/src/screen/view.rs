@@ -1,6 +1,6 @@
 //! From the model to a frame.
 
-use bench_schema::Nanos;
+use bench_schema::{Nanos, is_hidden};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -119,6 +119,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, look: Look) {
     frame.render_widget(keys, Rect::new(area.x, bottom, width, 1));
     if look.help {
         help(frame, area);
+    }
+    // a model's name is the server's
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().contains(is_hidden) {
+            let shown = cell.symbol().replace(is_hidden, "");
+            cell.set_symbol(if shown.is_empty() { "\u{fffd}" } else { &shown });
+        }
     }
 }
 

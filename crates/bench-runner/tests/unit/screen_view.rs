@@ -54,6 +54,18 @@ const COLOUR: Look = Look {
 };
 
 #[test]
+fn nothing_hidden_in_a_model_s_name_reaches_the_terminal() {
+    let named = Model {
+        title: "\u{9b}31m\u{7f}\u{202e}a\u{2066}\u{200b}b\u{feff}\u{e0041}c".to_owned(),
+        notes: vec!["\u{202e}note".to_owned()],
+        ..model()
+    };
+    let (_, buffer) = drawn(&named, COLOUR, SMALLEST);
+    let shown: String = (buffer.content.iter().map(ratatui::buffer::Cell::symbol)).collect();
+    assert!(!shown.contains(is_hidden), "{shown:?}");
+}
+
+#[test]
 fn it_all_fits_the_smallest_terminal() {
     let (text, _) = drawn(&model(), COLOUR, SMALLEST);
     insta::assert_snapshot!(text);
