@@ -38,6 +38,19 @@ fn instant() -> Result<Server> {
 }
 
 #[test]
+fn json_that_is_asked_for_is_printed_also_by_a_quiet_run() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let url = server.url();
+    let args = ["--url", &url, "--requests", "4", "--warmup", "0"];
+    let quiet = ["--no-hardware", "--quiet", "--output", "json"];
+    let (output, run) = run_in(folder.path(), &[&args[..], &quiet].concat())?;
+    let shown = RunRecord::from_json(&String::from_utf8_lossy(&output.stdout))?;
+    assert_eq!(shown.cells.len(), run.cells.len());
+    Ok(())
+}
+
+#[test]
 fn each_endpoint_is_asked_before_any_load() -> Result {
     let server = instant()?;
     let gone = TcpListener::bind("127.0.0.1:0")?;

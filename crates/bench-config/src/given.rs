@@ -501,7 +501,7 @@ impl Given {
                 help,
             );
         }
-        if self.settings.server.vary.is_empty() && self.settings.load.factor.is_empty() {
+        if !self.has("vary") && !self.has("factor") {
             let help = Some("add `factor` or `vary`, or remove it");
             self.refuse(&["in_order"], "needs `factor` or `vary`", help);
         }
@@ -511,6 +511,11 @@ impl Given {
 
     /// What a server that is to be started needs, and what it cannot have.
     fn check_server(&mut self) {
+        // nothing is known of what could not be read
+        let unread = ["server", "vary", "only", "baseline"];
+        if (self.problems.iter()).any(|problem| unread.contains(&problem.key.as_str())) {
+            return;
+        }
         let Some(command) = self.settings.server.server.clone() else {
             let help = Some("add `server`, the command that starts it");
             let keys = ["server_start_timeout", "vary", "only", "rounds", "baseline"];

@@ -512,7 +512,7 @@ pub struct OutputSettings {
     /// gets `/v1/metrics`.
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Address>,
-    /// Print one line of result and no progress.
+    /// Print no progress, and of the table one line (Markdown and JSON are printed as they are).
     #[arg(long)]
     pub quiet: bool,
     /// Print all tables and findings, not only one screen.

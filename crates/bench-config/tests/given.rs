@@ -395,6 +395,11 @@ fn a_servers_settings_have_a_place_in_its_command_and_it_has_no_others() {
         table.server.settings().iter().collect()
     );
     assert!(refused("s {n}", "").contains("`{n}` has no values"));
+    for wrong in ["vary = \"n=1,1\"", "vary = [\"n=1\", \"n\"]"] {
+        let more = format!("{wrong}\nrounds = 2\nin_order = true\nonly = \"n=1:n=1\"\n");
+        let said = of("s {n} {port}", &more).unwrap_err();
+        assert_eq!(said.len(), 1, "{said:?}");
+    }
     assert!(refused("s", "vary = \"n=1,2\"\n").contains("the command has no `{n}`"));
     assert!(refused("s {n}", "vary = [\"n=1\", \"n=2\"]\n").contains("varied twice"));
     assert!(refused("s", "vary = \"port=1,2\"\n").contains("cannot be varied"));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bench_metrics::{Budget, Crossing, Found, Measure, Next, Search, Stage, share_interval};
 use bench_schema::{
     CapacityRecord, Cause, CellRecord, Finding, Load, Metric, ObjectiveCapacity, Origin, RunRecord,
-    SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit,
+    SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit, counted,
 };
 use serde::{Deserialize, Serialize};
 
@@ -333,8 +333,18 @@ impl SearchAsked {
                     None => ("by requests sent one at a time".to_owned(), cells.first()?),
                 };
                 let missed = cell.slos.iter().filter(|o| slos.contains(&o.slo));
-                let missed = missed.filter(|o| o.within.is_some_and(|w| w.value < o.slo.q));
-                let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
+                let short = |o: &&SloOutcome, lost: f64| o.within.is_some_and(|w| w.value + lost < o.slo.q);
+                let missed = missed.filter(|o| short(o, 0.0));
+                let (counts, missed) = (&cell.counts, missed.collect::<Vec<_>>());
+                let lost = counts.planned.saturating_sub(counts.completed);
+                let share = lost as f64 / counts.planned.max(1) as f64;
+                if lost > 0 && !missed.iter().any(|o| short(o, share)) {
+                    return Some(format!(
+                        "missed already {at}, where requests hardly queue, because {lost} of {} failed: check the server's log",
+                        counted(counts.planned, "request")
+                    ));
+                }
+                let missed: Vec<String> = missed.into_iter().map(crate::findings::objective_name).collect();
                 Some(format!(
                     "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
                     text::list(&missed)

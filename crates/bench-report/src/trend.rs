@@ -78,7 +78,7 @@ fn changed(trends: &[Trend]) -> Markup {
             "Trusted runs only. A level is a stretch of at least three runs; its change stands out from the scatter of the runs and from their own 95 % intervals."
         }
         @if together.is_empty() {
-            p { "No level changed." }
+            p { (unchanged(trends)) }
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Changes of level" {
                 table {
@@ -101,6 +101,21 @@ fn changed(trends: &[Trend]) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// That no level changed, as far as anybody could know.
+fn unchanged(trends: &[Trend]) -> String {
+    let (few, all) = (Trend::FEWEST, trends.len());
+    let looked = trends.iter().filter(|trend| trend.points.len() >= few);
+    match looked.count() {
+        0 => format!(
+            "No history has the {few} runs of one kind that it takes to find a change of level."
+        ),
+        looked if looked == all => "No level changed.".to_owned(),
+        looked => format!(
+            "No level changed in the {looked} of {all} histories that have {few} runs or more; of shorter ones it cannot be told."
+        ),
     }
 }
 

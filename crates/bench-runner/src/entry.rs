@@ -243,7 +243,9 @@ fn several<T: serde::Serialize>(
     };
     let (found, folder) = (&several.found, several.folder.display());
     let shown = print(&match settings.output.output {
-        _ if settings.output.quiet => format!("{}; results in {folder}\n", several.summary),
+        Stdout::Table if settings.output.quiet => {
+            format!("{}; results in {folder}\n", several.summary)
+        }
         Stdout::Table => format!("{}  Results in {folder}\n", table(found)),
         Stdout::Markdown => markdown(found),
         Stdout::Json => {
@@ -356,7 +358,7 @@ fn read_bounded(file: &Path) -> io::Result<String> {
 
 fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) -> String {
     match settings.output.output {
-        _ if settings.output.quiet => one_line(record, folder),
+        Stdout::Table if settings.output.quiet => one_line(record, folder),
         Stdout::Table if settings.output.verbose => (program.reports.tables)(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),

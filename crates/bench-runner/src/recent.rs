@@ -103,8 +103,13 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// A phase begins.
+    /// A phase begins. What is counted per second is counted from the first one on.
     pub(crate) fn begin(&mut self, stage: Stage) {
+        if self.stage.is_none() {
+            self.current = Second::default();
+            self.whole.clear();
+            self.since = Some((stage.began, stage.over_before));
+        }
         if self.stage.as_ref().map(|before| before.cell) != Some(stage.cell) {
             self.cell_began = Some(stage.began);
         }

@@ -7,8 +7,6 @@ use super::figures::Quantity;
 
 /// Fewer runs are no trend; runs of a level: one or two may be off.
 const SHORTEST: usize = 3;
-/// Fewer runs have a trend and no changes: their scatter is hardly known.
-const FEWEST: usize = 8;
 /// What a change has to bear out (docs/reports.md has what it comes to).
 const STRICTNESS: f64 = 4.0;
 
@@ -60,6 +58,9 @@ pub struct Trend {
 }
 
 impl Trend {
+    /// Fewer runs have a trend and no changes: their scatter is hardly known.
+    pub const FEWEST: usize = 8;
+
     /// Of a figure of [`trend_figures`] by its name, with its runs in the order in which they began. `None` of fewer than three runs, or of a figure that
     /// is not known.
     ///
@@ -101,7 +102,7 @@ pub struct LevelChange {
 }
 
 fn changes(points: &[(String, Estimate)], better: Direction) -> Vec<LevelChange> {
-    if points.len() < FEWEST {
+    if points.len() < Trend::FEWEST {
         return Vec::new();
     }
     let values: Vec<f64> = points.iter().map(|(_, seen)| seen.value.ln()).collect();

@@ -1,4 +1,4 @@
-use bench_schema::{ArrivalKind, Interval, SloVerdict};
+use bench_schema::{ArrivalKind, Interval, Share, SloVerdict};
 
 use super::*;
 
@@ -76,4 +76,50 @@ fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
     without_what_it_makes(&run, &mut findings);
     let left: Vec<_> = findings.iter().map(Finding::cause).collect();
     assert_eq!(left, [Some(Cause::ColdStart), Some(Cause::Overload)]);
+}
+
+#[test]
+fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let run = RunRecord::from_json(stored).unwrap();
+    let slo = Slo {
+        metric: Metric::Ttft,
+        q: 0.99,
+        limit: 5e8,
+        use_case: None,
+    };
+    let why = |within: f64, completed: u64| {
+        let mut alone = run.cells[0].clone();
+        (alone.counts.planned, alone.counts.completed) = (1000, completed);
+        alone.slos = vec![SloOutcome {
+            slo: slo.clone(),
+            measured: None,
+            interval: None,
+            verdict: SloVerdict::Fail,
+            within: Some(Share {
+                value: within,
+                effective: 1000.0,
+            }),
+            attainment: within,
+            attainment_interval: Interval {
+                low: within,
+                high: within,
+                confidence: 0.95,
+            },
+            vacuous: 0,
+        }];
+        let found = SearchAsked::default().found(std::slice::from_ref(&slo), &[alone]);
+        assert_eq!(found.stopped, SearchEnd::MissedAlone);
+        found.why.unwrap()
+    };
+    let failing = why(0.95, 950);
+    assert!(
+        failing.contains("because 50 of 1000 requests failed"),
+        "{failing}"
+    );
+    assert!(!failing.contains("relax"), "{failing}");
+    // slow ones beside the failed
+    for slow in [why(0.90, 950), why(0.95, 1000)] {
+        assert!(slow.contains("relax the objectives"), "{slow}");
+    }
 }

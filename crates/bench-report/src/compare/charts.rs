@@ -140,20 +140,27 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
         .into_iter()
         .filter_map(|(point, cell)| Some((of(cell)?.0, point)))
         .collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ((low, of_low), (high, of_high)) = (all.first()?, all.last()?);
+    let [(from, of_from), (to, of_to)] = sides(&mut all)?;
     let at = study.place();
-    let title = match (short(*low), short(*high)) {
-        (low_words, _) if *high < 1.01 * low => {
-            format!("{name} is {low_words} {unit} in every run at {at}")
+    let title = match (short(*from), short(*to)) {
+        (words, _) if from.max(*to) < 1.01 * from.min(*to) => {
+            format!("{name} is {words} {unit} in every run at {at}")
         }
-        (low, high) => {
-            format!("{name} goes from {low} {unit} ({of_low}) to {high} {unit} ({of_high}) at {at}")
+        (from, to) => {
+            format!("{name} goes from {from} {unit} ({of_from}) to {to} {unit} ({of_to}) at {at}")
         }
     };
     let figure = Figure::new(*id, title, plot);
     let note = format!("First run of each side, {}.", figure.within());
     Some(figure.note(note).table(table.rows(*name, cells)))
+}
+
+/// Between which values the sides lie: of two, from the baseline to the other one; of more, from the lowest to the highest.
+fn sides<T>(all: &mut [(f64, T)]) -> Option<[&(f64, T); 2]> {
+    if all.len() > 2 {
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    Some([all.first()?, all.last()?])
 }
 
 /// Relative changes with their intervals, the baseline as the zero line.
@@ -484,11 +491,10 @@ fn violin(seen: &[Named], (id, words, unit): (&str, &str, &str), note: &str) -> 
     let measure = measure.trim_end_matches(')');
     let median = |(name, sample): &Named| (sample.median(), name.clone());
     let mut medians: Vec<(f64, String)> = seen.iter().map(median).collect();
-    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ((low, of_low), (high, of_high)) = (medians.first()?, medians.last()?);
-    let (what, low, high) = (capital(words), short(*low), short(*high));
+    let [(from, of_from), (to, of_to)] = sides(&mut medians)?;
+    let (what, from, to) = (capital(words), short(*from), short(*to));
     let title =
-        format!("{what}: the median goes from {low} ({of_low}) to {high} {measure} ({of_high})");
+        format!("{what}: the median goes from {from} ({of_from}) to {to} {measure} ({of_to})");
     let axis = category_axis(seen.iter().map(|(name, _)| name));
     Some(shapes::violins(axis, (id, title), unit, seen)?.note(note))
 }

@@ -4,11 +4,12 @@
   var rows = Array.prototype.slice.call(document.querySelectorAll('#runs tbody tr'));
   var filter = document.getElementById('filter'), pair = document.getElementById('pair');
   var asked = pair.textContent, ticked = [];
+  // as it is shown, with spaces between cells; of a hidden row that cannot be asked
+  var texts = rows.map(function (row) { return row.innerText.toLowerCase(); });
   function narrow() {
     var words = filter.value.toLowerCase().split(/\s+/).filter(Boolean), shown = 0;
-    rows.forEach(function (row) {
-      var text = row.textContent.toLowerCase();
-      row.hidden = !words.every(function (word) { return text.indexOf(word) >= 0; });
+    rows.forEach(function (row, i) {
+      row.hidden = !words.every(function (word) { return texts[i].indexOf(word) >= 0; });
       if (!row.hidden) { shown += 1; }
     });
     document.getElementById('shown').textContent = shown + ' of ' + rows.length + ' shown';

@@ -117,6 +117,26 @@ fn all_pages() -> Vec<(&'static str, String)> {
 }
 
 #[test]
+fn a_filter_s_word_is_of_one_cell_of_the_list() {
+    let Some(browser) = browser() else { return };
+    let shown = |words: &str| {
+        let typed = format!(
+            "<script>var f = document.getElementById('filter'); f.value = '{words}'; f.dispatchEvent(new Event('input'));</script>"
+        );
+        // the page allows no script but its own
+        let page = crate::site::page().replace("Content-Security-Policy", "x") + &typed;
+        let dom = open(&browser, &page, 1280).dom;
+        let rest = dom.split_once("id=\"shown\"").unwrap().1;
+        let told = rest.split_once('>').unwrap().1;
+        told.split_once('<').unwrap().0.to_owned()
+    };
+    assert_eq!(shown(""), "4 of 4 shown");
+    assert_eq!(shown("throughput"), "2 of 4 shown");
+    // the end of a benchmark's name and the beginning of its model's
+    assert_eq!(shown("throughputo"), "0 of 4 shown");
+}
+
+#[test]
 fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network() {
     let Some(browser) = browser() else { return };
     for (name, page) in all_pages() {

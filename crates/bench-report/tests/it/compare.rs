@@ -106,6 +106,21 @@ fn a_comparison_in_the_terminal_shows_both_values() {
 }
 
 #[test]
+fn titles_of_two_runs_go_from_the_baseline_to_the_other() {
+    for (latency, rate) in [(0.8, 1.3), (1.25, 0.7), (0.8, 0.7)] {
+        let runs = [changed(1.0, 1.0, &[]), changed(latency, rate, &[])];
+        let page = compare::html(&study(&runs, None).unwrap()).unwrap();
+        let titles = page.split(" goes from ").skip(1);
+        let titles: Vec<&str> = titles.filter_map(|title| title.get(..60)).collect();
+        assert!(titles.len() >= 4, "{titles:?}");
+        for title in titles {
+            let (base, new) = (title.find("(run 0)"), title.find("(run 1)"));
+            assert!(base.is_some() && base < new, "{title}");
+        }
+    }
+}
+
+#[test]
 fn a_run_against_itself_is_never_better_or_worse() {
     let run = runs::sweep();
     let found = held(&[&run], &[&run]);

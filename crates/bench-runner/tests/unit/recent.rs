@@ -43,6 +43,32 @@ fn rates_and_quantiles_are_of_the_latest_whole_seconds() {
 }
 
 #[test]
+fn rates_are_of_the_time_since_load_began() {
+    let mut recent = Recent::default();
+    // the first request, and a server that takes five seconds to be found
+    for second in 0..=5 {
+        recent.roll(at(1000 * second), 1);
+    }
+    recent.begin(Stage {
+        began: at(5500),
+        over_before: 1,
+        ..Stage::default()
+    });
+    recent.roll(at(6000), 21);
+    assert_eq!(recent.rates(), None, "no second of load is over");
+    recent.roll(at(7500), 81);
+    assert_eq!(recent.rates().map(|rates| rates.taken_up), Some(40.0));
+    // a later phase goes on from there
+    recent.begin(Stage {
+        began: at(7500),
+        over_before: 50,
+        ..Stage::default()
+    });
+    recent.roll(at(9500), 161);
+    assert_eq!(recent.rates().map(|rates| rates.taken_up), Some(40.0));
+}
+
+#[test]
 fn what_is_kept_is_bounded() {
     let mut recent = Recent::default();
     for second in 0..=1000 {
