@@ -107,7 +107,11 @@ impl Rule {
         }
         let value = combined(self.samples(page, self.metric), self.take);
         let named = value.map(|value| (self.name.to_owned(), value * self.scale));
-        named.into_iter().collect()
+        // a share beyond all there is was no share
+        let fits = |named: &(String, f64)| {
+            named.1.is_finite() && (!named.0.ends_with("_share") || named.1 <= 1.01)
+        };
+        named.into_iter().filter(fits).collect()
     }
 
     fn samples<'a>(
@@ -143,7 +147,7 @@ impl Rule {
             let Some(bound) = sample.label("le").and_then(|le| le.parse::<f64>().ok()) else {
                 continue;
             };
-            if sample.value.is_finite() {
+            if is_possible(sample.value) {
                 let key = bucket_name(self.name, bound * self.scale);
                 *buckets.entry(key).or_default() += sample.value;
             }
@@ -165,11 +169,16 @@ fn is_entry(sample: &Sample) -> bool {
     matches!(sample.label("model"), Some("ensemble" | "tensorrt_llm_bls"))
 }
 
-/// The largest of all finite values, or their sum; `None` of none.
+/// Counts, times and shares are numbers of at least 0.
+fn is_possible(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
+/// The largest of all possible values, or their sum; `None` of none.
 fn combined<'a>(samples: impl Iterator<Item = &'a Sample>, how: Take) -> Option<f64> {
     samples
         .map(|sample| sample.value)
-        .filter(|value| value.is_finite())
+        .filter(|value| is_possible(*value))
         .reduce(|a, b| match how {
             Take::Max => a.max(b),
             Take::Sum | Take::Histogram => a + b,

@@ -171,3 +171,13 @@ fn an_exporter_tells_which_gpus_there_are_once_each() {
     assert_eq!(facts["gpus"], "1 × NVIDIA A30, 2 × NVIDIA L4");
     assert_eq!(facts["gpu_driver"], "550.1");
 }
+
+#[test]
+fn values_that_nothing_can_have_are_absent() {
+    let text = "vllm:kv_cache_usage_perc 1e308\nvllm:num_requests_waiting -5\nvllm:num_requests_running 3\n";
+    let values = canonical(&page(text), &server_rules());
+    let names: Vec<&str> = values.keys().map(String::as_str).collect();
+    assert_eq!(names, ["running"]);
+    let full = canonical(&page("vllm:kv_cache_usage_perc 1\n"), &server_rules());
+    assert!(close(full["kv_cache_share"], 1.0));
+}
