@@ -206,20 +206,21 @@ pub(crate) fn series<'a>(
     cells: impl IntoIterator<Item = &'a CellRecord>,
     factor: &str,
 ) -> Series<'a> {
-    let mut groups: Vec<(String, Vec<(f64, &CellRecord)>)> = Vec::new();
+    let mut places = BTreeMap::new();
+    let mut groups: Vec<Vec<(f64, &CellRecord)>> = Vec::new();
     for cell in cells {
         let Some(at) = level(cell, factor) else {
             continue;
         };
-        let key = key_without(cell, factor);
-        match groups.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, members)) => members.push((at, cell)),
-            None => groups.push((key, vec![(at, cell)])),
+        let place = *(places.entry(key_without(cell, factor))).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(members) => members.push((at, cell)),
+            None => groups.push(vec![(at, cell)]),
         }
     }
     groups
         .into_iter()
-        .map(|(_, mut members)| {
+        .map(|mut members| {
             members.sort_by(|a, b| a.0.total_cmp(&b.0));
             members.dedup_by(|a, b| (a.0 - b.0).abs() < 1e-9);
             members
