@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Budget, Crossing, Found, Measure, Next, Search, Stage, share_interval};
+use bench_metrics::{
+    Budget, Crossing, Estimate, Found, Measure, Next, Search, Stage, share_interval,
+};
 use bench_schema::{
     CapacityRecord, Cause, CellRecord, Finding, Load, Metric, ObjectiveCapacity, Origin, RunRecord,
     SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit, counted,
@@ -101,8 +103,8 @@ impl SearchAsked {
             _ if without.is_some() => (SearchEnd::Ended, without),
             Some(Err(why)) => (SearchEnd::ClientLimit, Some(why)),
             Some(Ok(Next::Stop(why))) => {
-                let bracketed = capacity.is_some_and(|c| c.bounds().is_some());
-                (why, self.why(why, bracketed, slos, cells))
+                let bounds = capacity.as_ref().and_then(Estimate::bounds);
+                (why, self.why(why, bounds, slos, cells))
             }
             // an answer to not even one request is no beginning
             None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
@@ -300,13 +302,16 @@ impl SearchAsked {
     fn why(
         &self,
         why: SearchEnd,
-        bracketed: bool,
+        bounds: Option<(f64, f64)>,
         slos: &[Slo],
         cells: &[CellRecord],
     ) -> Option<String> {
         match why {
             SearchEnd::Precise | SearchEnd::ClientLimit | SearchEnd::Ended => None,
-            SearchEnd::Budget if bracketed => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
+            SearchEnd::Budget if bounds.is_some_and(|(low, high)| self.closed && low.floor() >= high.floor()) => {
+                Some("the budget is used up".to_owned())
+            }
+            SearchEnd::Budget if bounds.is_some() => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
             SearchEnd::Budget => {
                 let search = self.search(slos, cells);
                 let sides = search.and_then(|search| search.sides(&self.stages(cells)));
