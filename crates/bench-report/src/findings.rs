@@ -387,10 +387,7 @@ fn open_objectives(n: &Numbers<'_>) -> String {
     let open: Vec<String> = open
         .filter_map(|(limit, cells)| undecided(n, limit, *cells))
         .collect();
-    let more = match limits.len().saturating_sub(open.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = text::and_more(limits.len(), open.len());
     format!("the data cannot decide {}{more}", open.join(", "))
 }
 
