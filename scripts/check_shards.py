@@ -63,7 +63,7 @@ def close(a, b):
 def headline(merged, cell, shards):
     """The shards' own records of the requests that a merged cell's figures are of: all, or those sent in its steady part."""
     window = (merged.cells[cell]["windows"].get("steady") or merged.cells[cell]["windows"]["whole"])["window"]
-    ids = {r["id"] for r in merged.measured(cell) if window["from"] <= r["wire"]["sent"] <= window["to"]}
+    ids = {r["id"] for r in merged.measured(cell) if window["from"] <= r["wire"]["sent"] < window["to"]}
     return [r for shard in shards for r in shard.measured(cell) if r["id"] in ids]
 
 

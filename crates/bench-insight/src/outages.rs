@@ -28,14 +28,14 @@ impl CellSamples {
     /// The longest time in which answers were under way and none of them got a token, though no prompt that takes so long was in progress.
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
-        let all: Vec<&RequestSample> = self.requests.iter().collect();
-        let stops = Stops::of(&all, began, 1.0);
-        let prompts = Prompts::of_requests(&self.requests, began, &stops);
+        let all = || self.requests.iter().chain(&self.stopped);
+        let stops = Stops::of(&all().collect::<Vec<_>>(), began, 1.0);
+        let prompts = Prompts::of_requests(all, began, &stops);
         let streams = stops.of_all.iter().copied();
         let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
         let own = stops.one_by_one;
         let prompts = &prompts.in_progress;
-        let silences = silences(|| self.requests.iter(), began, prompts, own, || false);
+        let silences = silences(all, began, prompts, own, || false);
         let longest = streams
             .chain(silences)
             .max_by(|a, b| a.length.total_cmp(&b.length));
@@ -185,8 +185,12 @@ pub(crate) fn ttft_alone<'a>(
 pub(crate) const EARLY: f64 = 0.4;
 /// Share of the time, multiple of the median TTFT, and nanoseconds from which a silence counts; shorter than this it may be the machine's.
 const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
+/// Share of the time, and multiple of the median TTFT, from which a silence that a single request met counts: a shorter one may be that request's own.
+const LONG_ALONE: (f64, f64) = (0.05, 10.0);
+/// So many of them at the most: more are the requests' own, too.
+pub(crate) const MOST_ALONE: usize = 2;
 
-/// Long stretches after the first answer in which at least two requests were under way, none of them got a token, and no prompt explains it. Where
+/// Long stretches after the first answer in which requests were under way, none of them got a token, and no prompt explains it. Where
 /// few answers stream, a server that stands still keeps its users from their first tokens. Streams that stand still one by one do so by themselves. A server that starts slowly may be silent at first.
 pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: impl Fn() -> I,
@@ -214,10 +218,15 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     } else {
         all_wait(requests(), epoch, one_by_one)
     };
-    long.retain(|s| {
-        let of_prompts = prompts.within(s.from, s.from + s.length);
-        s.streams >= 2.0 && s.length >= least && of_prompts < 0.5 * s.length
-    });
+    let of_prompts = |s: &Standstill| prompts.within(s.from, s.from + s.length);
+    long.retain(|s| s.length >= least && of_prompts(s) < 0.5 * s.length);
+    // One by one it is requests that are slow, not the server that stops.
+    let (share, times) = LONG_ALONE;
+    let alone = |s: &Standstill| s.streams < 2.0;
+    let least_alone = (share * whole).max(times * usual);
+    long.retain(|s| !alone(s) || s.length >= least_alone);
+    let seldom = long.iter().filter(|s| alone(s)).count() <= MOST_ALONE;
+    long.retain(|s| seldom || !alone(s));
     let is_early = long
         .last()
         .is_some_and(|last| last.from + last.length < EARLY * whole);

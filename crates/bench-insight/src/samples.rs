@@ -7,7 +7,7 @@ use packed::PackedSamples;
 
 use crate::diagnosis::median;
 
-/// One completed request.
+/// One completed request, or one that was stopped on purpose while it was answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSample {
     /// Index in the cell's plan; with `repeat` the same request in another run of the plan.
@@ -83,17 +83,6 @@ pub struct LostSample {
     pub endpoint: u32,
 }
 
-/// A request that was stopped on purpose while it was answered.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StoppedSample {
-    /// Which repeat of the cell.
-    pub repeat: u32,
-    /// When it was sent.
-    pub start: Stamp,
-    /// Its last content event.
-    pub end: Stamp,
-}
-
 /// How a request was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
@@ -117,7 +106,7 @@ pub struct CellSamples {
     /// The others, ordered by `due`; those that were stopped on purpose are not among them.
     pub lost: Vec<LostSample>,
     /// Those that were stopped on purpose after something of their answer had come.
-    pub stopped: Vec<StoppedSample>,
+    pub stopped: Vec<RequestSample>,
     /// Of how many requests one is kept; 0 and 1 mean all.
     pub keep_every: u64,
 }
@@ -173,11 +162,15 @@ impl SampleKeeper {
         if !self.seen.is_multiple_of(kept.keep_every) {
             return;
         }
-        if let Some(completed) = sample(record) {
-            self.completed.push(&completed);
+        match record.wire.outcome {
+            Outcome::Completed => {
+                if let Some(completed) = sample(record) {
+                    self.completed.push(&completed);
+                }
+            }
+            Outcome::Cancelled { .. } => kept.stopped.extend(sample(record)),
+            _ => kept.lost.extend(lost(record)),
         }
-        kept.lost.extend(lost(record));
-        kept.stopped.extend(stopped(record));
         if self.completed.len() + kept.lost.len() + kept.stopped.len() > self.most {
             let mut index = 0_u64;
             let all = std::mem::take(&mut self.completed).into_requests();
@@ -219,9 +212,6 @@ impl CellSamples {
 
 fn sample(record: &RequestRecord) -> Option<RequestSample> {
     let wire = &record.wire;
-    if !wire.outcome.is_completed() {
-        return None;
-    }
     let start = wire.sent?;
     let (first, end) = (wire.events.first()?, wire.events.last()?);
     let ns = |span: Nanos| span.as_f64();
@@ -264,16 +254,6 @@ fn lost(record: &RequestRecord) -> Option<LostSample> {
         how,
         status: wire.status,
         endpoint: wire.connection.endpoint,
-    })
-}
-
-fn stopped(record: &RequestRecord) -> Option<StoppedSample> {
-    let wire = &record.wire;
-    let of_purpose = matches!(wire.outcome, Outcome::Cancelled { .. });
-    of_purpose.then_some(StoppedSample {
-        repeat: record.repeat,
-        start: wire.sent?,
-        end: wire.events.last()?,
     })
 }
 

@@ -219,15 +219,9 @@ pub(super) fn follows_load(look: &Look<'_>) -> bool {
     const EXPLAINED: f64 = 0.8;
     /// What grows as much as the number makes it grow.
     const LESS: f64 = 0.8;
-    const INSTANTS: u32 = 8;
     const LEVELS: f64 = 10.0;
     let under_way = look.under_way();
-    let point = |s: &Seen<'_>| {
-        let (tpot, first) = (s.request.tpot()?, s.first?);
-        let at = |i| first + (s.end - first) * (f64::from(i) + 0.5) / f64::from(INSTANTS);
-        let beside = mean((0..INSTANTS).map(|i| under_way.at(at(i)).max(1) as f64))?;
-        Some((beside, tpot))
-    };
+    let point = |s: &Seen<'_>| Some((under_way.during(s.first?, s.end), s.request.tpot()?));
     let mut points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
     let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.0.ln(), p.1.ln())).collect();
     let growth = Line::of(&logs).slope;

@@ -9,7 +9,7 @@ use super::first_token;
 use super::levels::{self, Level};
 use super::stops::Stops;
 use crate::outages::Standstill;
-use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT, StoppedSample};
+use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -20,7 +20,7 @@ pub(super) struct Look<'a> {
     /// Of the same repeat.
     pub(super) lost: Vec<&'a LostSample>,
     /// Of the same repeat.
-    pub(super) stopped: Vec<&'a StoppedSample>,
+    pub(super) stopped: Vec<&'a RequestSample>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
@@ -278,8 +278,12 @@ pub(crate) struct Prompts {
 
 impl Prompts {
     /// Of these requests, in ns from `epoch`, whose streams stop so.
-    pub(crate) fn of_requests(requests: &[RequestSample], epoch: Stamp, stops: &Stops) -> Self {
-        Self::of(&prefills(|| requests.iter(), epoch), stops)
+    pub(crate) fn of_requests<'a, I: Iterator<Item = &'a RequestSample>>(
+        requests: impl Fn() -> I,
+        epoch: Stamp,
+        stops: &Stops,
+    ) -> Self {
+        Self::of(&prefills(requests, epoch), stops)
     }
 
     fn of(prefills: &[Prefill], stops: &Stops) -> Self {
@@ -416,6 +420,7 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
     let mut all = Together::default();
     for step in by_end.chunk_by_mut(|a, b| at_once(&a.0, &b.0)) {
         let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
+        let one_by_one: f64 = step.iter().map(|(prefill, _)| prefill.quick).sum();
         let to = step.last().map_or(0.0, |(prefill, _)| prefill.to);
         all.prompts += step.len() as f64;
         all.tokens += tokens;
@@ -427,7 +432,9 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
                 prompts: all.prompts - before.prompts,
                 tokens: all.tokens - before.tokens,
             };
-            *takes += each * (tokens - prefill.tokens as f64);
+            // Together they take no longer than one after the other: when a server goes on after a stop, all first tokens come at once.
+            let others = each * (tokens - prefill.tokens as f64);
+            *takes += others.min(one_by_one - prefill.quick);
         }
         until.push((to, all));
     }
@@ -603,6 +610,14 @@ impl UnderWay {
     pub(super) fn at(&self, at: f64) -> usize {
         let before = |times: &[f64]| times.partition_point(|time| *time <= at);
         before(&self.begins).saturating_sub(before(&self.ends))
+    }
+
+    /// How many on average over eight instants of a stretch that one of them holds.
+    pub(super) fn during(&self, from: f64, to: f64) -> f64 {
+        const INSTANTS: u32 = 8;
+        let at = |i: u32| from + (to - from) * (f64::from(i) + 0.5) / f64::from(INSTANTS);
+        let sum: usize = (0..INSTANTS).map(|i| self.at(at(i)).max(1)).sum();
+        sum as f64 / f64::from(INSTANTS)
     }
 }
 

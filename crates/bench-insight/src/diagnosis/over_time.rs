@@ -7,10 +7,10 @@ use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 use super::levels::Rhythm;
 use super::levels::{self, Level};
 use super::load::gap;
-use super::look::{Cover, Look, mean, median, quantile};
+use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
-use crate::outages::{EARLY, Standstill, silences};
+use crate::outages::{EARLY, MOST_ALONE, Standstill, silences};
 use crate::signals::derived;
 use crate::view;
 
@@ -261,34 +261,82 @@ pub(super) fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Whether the time per token moved too. In an open loop times move with the queue as well; in a closed loop there is none that could. A server that
-/// is slower has as many more in flight as it is slower; where they are far more, a queue fills its batch, and that makes tokens a little slower.
+/// Of what levels differ by, the part that has to be left among requests beside which as many were under way: what more at once cost is no straight line.
+const LEFT: f64 = 0.3;
+
+/// Whether the time per token moved too, or that of whole answers where few have one, more than the number in flight makes it. In an open loop times move
+/// with that number, which comes and goes by chance; in a closed loop there is none that could.
 fn of_the_server(look: &Look<'_>) -> bool {
-    /// Where tokens are slower by this much it is the server, however many are in flight.
-    const MUCH: f64 = 1.5;
-    let gaps = per_token(look);
-    if !look.is_open() || gaps.len() * 2 < look.seen.len() {
+    if !look.is_open() {
         return true;
     }
-    let moved = levels::of(&gaps);
-    let by_mean = |a: &&Level, b: &&Level| a.mean.total_cmp(&b.mean);
-    let ends = moved
-        .iter()
-        .min_by(by_mean)
-        .zip(moved.iter().max_by(by_mean));
-    ends.is_some_and(|(quick, slow)| {
-        let at = |level: &Level| {
-            let own = look
-                .seen
-                .iter()
-                .filter(|s| (level.from..=level.to).contains(&s.sent));
-            median(own.map(|s| s.in_flight).collect())
+    let points = beside_others(look);
+    let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
+    let found = levels::of(&values);
+    let range = |levels: &[Level]| {
+        let means = || levels.iter().map(|level| level.mean);
+        means().fold(0.0, f64::max) - means().fold(f64::INFINITY, f64::min)
+    };
+    let own = |at: f64| found.partition_point(|level| level.to <= at);
+    let left = levels::of(&at_equal_load(&points, own));
+    !left.is_empty() && range(&left) >= LEFT * range(&found)
+}
+
+/// Whether the number in flight, as it comes and goes by chance, makes what is slow in some stretches of an open loop.
+pub(super) fn are_of_load(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
+    let points = beside_others(look);
+    let held = |at: f64| {
+        stretches
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&at))
+    };
+    let differ = |points: &[(f64, f64)]| {
+        let level = |within: bool| {
+            let own = points.iter().filter(|p| held(p.0) == within);
+            mean(own.map(|p| p.1)).unwrap_or(0.0)
         };
-        let more = at(slow)
-            .zip(at(quick))
-            .map_or(1.0, |(slow, quick)| slow / quick);
-        slow.mean >= MUCH * quick.mean || more < 2.0
-    })
+        level(true) - level(false)
+    };
+    let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
+    let left = at_equal_load(&points, |at| usize::from(held(at)));
+    look.is_open() && differ(&left) < LEFT * differ(&values)
+}
+
+/// `(when it was sent, its time per token, how many were under way while its tokens came)` of each request; where few have such a time, that of whole answers.
+fn beside_others(look: &Look<'_>) -> Vec<(f64, f64, f64)> {
+    let under_way = look.under_way();
+    let tokens = look.seen.iter().filter_map(|s| {
+        let beside = under_way.during(s.first?, s.end);
+        Some((s.sent, s.request.tpot()?, beside))
+    });
+    let tokens: Vec<_> = tokens.collect();
+    if tokens.len() * 2 >= look.seen.len() {
+        return tokens;
+    }
+    let whole = |s: &Seen<'_>| (s.sent, s.slow, under_way.during(s.sent, s.end));
+    look.seen.iter().map(whole).collect()
+}
+
+/// `(when, value)` of `(when, value, how many beside it)`, without what one more beside it adds among neighbours of one level.
+fn at_equal_load(points: &[(f64, f64, f64)], level: impl Fn(f64) -> usize) -> Vec<(f64, f64)> {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for own in points.chunk_by(|a, b| level(a.0) == level(b.0)) {
+        let n = own.len() as f64;
+        let value = own.iter().map(|p| p.1).sum::<f64>() / n;
+        let beside = own.iter().map(|p| p.2).sum::<f64>() / n;
+        for p in own {
+            products += (p.1 - value) * (p.2 - beside);
+            squares += (p.2 - beside).powi(2);
+        }
+    }
+    let each = if squares > 0.0 {
+        (products / squares).max(0.0)
+    } else {
+        0.0
+    };
+    let usual = mean(points.iter().map(|p| p.2)).unwrap_or(0.0);
+    let equal = |p: &(f64, f64, f64)| (p.0, p.1 - each * (p.2 - usual));
+    points.iter().map(equal).collect()
 }
 
 /// The first requests, where all of them are slower than nearly all others.
@@ -560,13 +608,22 @@ fn several(n: usize) -> Option<f64> {
 }
 
 /// All requests wait for a token, and none comes: a server that stands still while few answers stream.
-pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
+pub(super) fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
     let starts_slowly = || slow_start(look, &look.slowness()).is_some();
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
     let found = silences(requests, look.epoch, prompts, own, starts_slowly);
     let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
+    // What keeps single requests waiting in one cell after another is theirs.
+    let as_long = |s: &&Seen<'_>| {
+        let first = s.first.unwrap_or(s.end);
+        s.in_flight < 2.0 && first - s.sent >= longest.length / 2.0
+    };
+    let waited = || all.iter().flat_map(|look| &look.seen).filter(as_long);
+    if longest.streams < 2.0 && waited().count() > MOST_ALONE {
+        return None;
+    }
     Draft::in_cell(Cause::Frozen, lost_in(look, &found), look.cell)
         .because(Known::Stalls, several(found.len()))
         .because(Known::StallLength, longest.length)

@@ -126,3 +126,101 @@ fn a_stop_of_all_is_told_though_somebody_always_waits() {
     };
     assert_eq!(told, Some(wanted));
 }
+
+/// An answer of 12 tokens, the first after 20 ms: the server stands still in a stretch, and all that it is asked meanwhile waits.
+fn of_a_server_that_stands(due: f64, still: (f64, f64)) -> RequestSample {
+    let late = |ms: f64| {
+        if (still.0..still.1).contains(&ms) {
+            still.1
+        } else {
+            ms
+        }
+    };
+    let first = late(due + 20.0);
+    RequestSample {
+        due: at(due),
+        start: at(due),
+        end: at(first + 44.0),
+        ttft: Some((first - due) * MS),
+        output_tokens: Some(12),
+        input_tokens: Some(20),
+        events: 12,
+        ..RequestSample::default()
+    }
+}
+
+#[test]
+fn a_stop_that_only_first_tokens_meet_is_told_however_many_come_at_once_behind_it() {
+    // two a second: seven wait, and all get their first tokens at one moment
+    let requests: Vec<_> = (0..40)
+        .map(|i| of_a_server_that_stands(500.0 * f64::from(i), (6_600.0, 9_600.0)))
+        .collect();
+    let told = CellSamples {
+        requests,
+        ..CellSamples::default()
+    }
+    .stall();
+    // from the first of them on
+    let told = told.unwrap();
+    assert_eq!(told.from, Nanos::from_millis(7000));
+    assert_eq!(told.length, Nanos::from_millis(2600));
+}
+
+#[test]
+fn a_long_stop_that_a_single_user_meets_is_told_and_a_slow_request_is_none() {
+    let stall = |still: (f64, f64)| {
+        let mut due = 0.0;
+        let requests = (0..120).map(|_| {
+            let request = of_a_server_that_stands(due, still);
+            due = (request.end - at(0.0)).as_f64() / MS + 1.0;
+            request
+        });
+        let cell = CellSamples {
+            requests: requests.collect(),
+            ..CellSamples::default()
+        };
+        cell.stall()
+    };
+    let length = stall((3_000.0, 5_500.0)).map(|stall| stall.length.as_f64() / MS);
+    assert!(
+        length.is_some_and(|ms| (2_430.0..=2_520.0).contains(&ms)),
+        "{length:?}"
+    );
+    // 0.3 of some 8 s would be a slow request as well
+    assert_eq!(stall((3_000.0, 3_300.0)), None);
+}
+
+#[test]
+fn requests_that_are_slow_again_and_again_are_no_stops_of_their_only_user() {
+    let mut due = 0.0;
+    let requests = (0..60).map(|i| {
+        let slow = if i % 12 == 5 { 900.0 } else { 0.0 };
+        let request = of_a_server_that_stands(due, (due, due + slow));
+        due = (request.end - at(0.0)).as_f64() / MS + 1.0;
+        request
+    });
+    let cell = CellSamples {
+        requests: requests.collect(),
+        ..CellSamples::default()
+    };
+    assert_eq!(cell.stall(), None);
+}
+
+#[test]
+fn a_stop_that_only_answers_met_which_were_stopped_on_purpose_is_told() {
+    let stopped = |i: u32| RequestSample {
+        stalls: [(at(4_000.0), 2_000.0 * MS)].into(),
+        end: at(6_010.0),
+        ..of_a_server_that_stands(3_900.0 + f64::from(i), (0.0, 0.0))
+    };
+    let quick = |i: u32| of_a_server_that_stands(60.0 * f64::from(i), (0.0, 0.0));
+    let told = CellSamples {
+        stopped: (0..60).map(quick).chain((0..6).map(stopped)).collect(),
+        ..CellSamples::default()
+    }
+    .stall();
+    assert_eq!(
+        told.map(|stall| stall.length),
+        Some(Nanos::from_millis(2000))
+    );
+}
