@@ -425,9 +425,13 @@ impl Given {
             self.complain("precision", wrong, Some("write one width, such as 5%"));
         }
         let budget = self.settings.load.budget;
-        if matches!(budget, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
-            let wrong = "must be more than 0, otherwise nothing is measured";
-            self.complain("budget", wrong, Some("remove it"));
+        if matches!(
+            budget,
+            Some(Amount::Count(..10) | Amount::Time(Nanos::ZERO))
+        ) {
+            let wrong = "is too little: a search begins with 7 requests, sent one at a time";
+            let help = "write a time, such as 10m, or some hundred requests";
+            self.complain("budget", wrong, Some(help));
         }
     }
 

@@ -829,3 +829,17 @@ fn a_wrong_value_names_its_variable_and_unknown_ones_are_left_alone() {
         "{said}"
     );
 }
+
+#[test]
+fn a_search_has_a_budget_for_its_first_requests() {
+    let of = |budget: &str| {
+        let flags = ["--find-capacity", "--slo", "e2e=1s", "--budget", budget];
+        configured("", &flags)
+    };
+    assert!(of("10").is_ok());
+    assert!(of("1s").is_ok());
+    for little in ["0", "3", "9", "0s"] {
+        let said = of(little).unwrap_err().join("\n");
+        assert!(said.contains("begins with 7 requests"), "{little}: {said}");
+    }
+}
