@@ -116,6 +116,17 @@ pub(crate) struct KernelStamps {
     several: Cell<u32>,
     /// When the thread sleeps, where that is known.
     wakes: OnceCell<Arc<Wakes>>,
+    sparing: Cell<Sparing>,
+}
+
+/// What is known of how servers take it that fewer acknowledgements are sent. One connection is tried before the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sparing {
+    is_fine: bool,
+    /// Connections on which it seemed to hold the server up.
+    stalls: u32,
+    /// Since when one is tried.
+    tried: Option<Stamp>,
 }
 
 /// What nineteen of twenty of the latest durations stay below, and what all do.
@@ -165,6 +176,7 @@ impl KernelStamps {
             closings: Recent::new(),
             several: Cell::new(0),
             wakes: OnceCell::new(),
+            sparing: Cell::default(),
             clock,
         }
     }
@@ -227,6 +239,32 @@ impl KernelStamps {
             (Some(lag), longest) => longest.filter(|longest| lag <= *longest),
         };
         Some(self.wakes.get()?.nothing_before(latency, scheduled))
+    }
+
+    /// Whether a connection is to send fewer acknowledgements from `now` on.
+    pub(crate) fn may_spare(&self, now: Stamp) -> bool {
+        /// A server may pause just then by itself.
+        const MOST_STALLS: u32 = 3;
+        /// A trial that tells nothing by then, as at the end of an answer, is over.
+        const TRIAL: Nanos = Nanos::from_secs(1);
+        let known = self.sparing.get();
+        let untried = known.tried.is_none_or(|since| now - since > TRIAL);
+        let may = known.is_fine || (untried && known.stalls < MOST_STALLS);
+        if may {
+            let tried = Some(now);
+            self.sparing.set(Sparing { tried, ..known });
+        }
+        may
+    }
+
+    /// A connection that did: whether the server waited for one.
+    pub(crate) fn note_spared(&self, waited: bool) {
+        let known = self.sparing.get();
+        self.sparing.set(Sparing {
+            is_fine: known.is_fine || !waited,
+            stalls: known.stalls + u32::from(waited),
+            tried: None,
+        });
     }
 
     /// The closing events of an answer came this long after its last token, which had been read before them.

@@ -266,6 +266,7 @@ impl<'a> RequestExecution<'a> {
                 if let Some(gaps) = self.gaps {
                     let asked = self.ready.unwrap_or(self.begun);
                     gaps.note(asked, self.last_arrival, mark, progress.content_events);
+                    log.note_busy(gaps.is_pausing());
                     self.last_arrival = Some(mark.arrival);
                 }
                 self.deadline.set(self.due());

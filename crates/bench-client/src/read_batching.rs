@@ -273,6 +273,11 @@ impl GapTracker {
         self.batching.hold()
     }
 
+    /// Whether so many events come that pauses gather several.
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.batching.shared.pause.load(Ordering::Relaxed) > 0
+    }
+
     /// A read brought `events` events of an answer that was asked for at `asked`, and whose last ones had arrived at `before`.
     pub(crate) fn note(&self, asked: Stamp, before: Option<Stamp>, mark: ReadMark, events: usize) {
         self.longest

@@ -24,6 +24,9 @@ use crate::sys::{Arrived, Behind, Opening, Received, TcpState};
 /// long the prompt.
 const LAST_WRITE: usize = 16 << 10;
 
+/// The kernel delays an acknowledgement that nothing is sent with by no less: 40 ms, on a clock of at most 10.
+const DELAY: Nanos = Nanos::from_millis(30);
+
 /// A descriptor of the current runtime.
 pub(crate) type Watched = AsyncFd<Arc<OwnedFd>>;
 
@@ -134,6 +137,9 @@ impl Socket {
             let mut ready = ready!(self.fd.poll_read_ready(cx))?;
             let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
+            if self.log.acknowledges_too_often(started) {
+                sys::acknowledge_less(fd);
+            }
             let look = look_ahead(fd, &self.log, started);
             let piece = look.piece.filter(|piece| *piece <= room);
             let wanted = buffer.get_mut(..piece.unwrap_or(room)).unwrap_or_default();
@@ -291,6 +297,12 @@ pub(crate) struct ReadLog {
     begun_at: Cell<u64>,
     /// Pieces in a row whose stamps said nothing.
     in_vain: Cell<u32>,
+    /// Whether so many events come that acknowledgements are to be saved.
+    is_busy: Cell<bool>,
+    /// When the kernel was asked to send fewer, unless it has waited in vain since for something to send them with.
+    fewer_since: Cell<Option<Stamp>>,
+    /// Whether the server waits for them, once that is known.
+    awaits_them: Cell<Option<bool>>,
     fault: RefCell<Option<io::Error>>,
 }
 
@@ -325,6 +337,9 @@ impl ReadLog {
             usual_gap: Cell::new(Nanos::ZERO),
             begun_at: Cell::new(0),
             in_vain: Cell::new(0),
+            is_busy: Cell::new(false),
+            fewer_since: Cell::new(None),
+            awaits_them: Cell::new(None),
             fault: RefCell::default(),
         })
     }
@@ -365,6 +380,7 @@ impl ReadLog {
         }
         self.opening.set(None);
         self.in_vain.set(0);
+        self.fewer_since.set(None);
         self.begun_at.set(self.reads());
         self.position()
     }
@@ -402,6 +418,7 @@ impl ReadLog {
             let step = Nanos::new((gap - usual).get() / 8);
             self.usual_gap.set(usual + step);
         }
+        self.note_wait(self.mark.get().arrival, arrival);
         if self.events.replace(0) < 2 {
             self.stamps.note_single();
         }
@@ -473,6 +490,43 @@ impl ReadLog {
         let late = now - mark.arrival > usual + Nanos::new(usual.get() / 4);
         let short = self.reads() - self.begun_at.get() < SHORT;
         (late || short) && stamped && self.in_vain.get() < PATIENCE
+    }
+
+    /// Whether the kernel is to be asked at `now` to acknowledge no more than every second segment. It does so by itself while a connection
+    /// is used by turns; once it has waited for the next turn in vain, it sends an acknowledgement with each read, which takes longer than the
+    /// read.
+    fn acknowledges_too_often(&self, now: Stamp) -> bool {
+        let gap = now - self.mark.get().arrival;
+        let often = gap + gap < DELAY;
+        let may =
+            self.is_busy.get() && !self.is_shared.get() && self.awaits_them.get() != Some(true);
+        let asks = may && often && self.fewer_since.get().is_none() && self.stamps.may_spare(now);
+        if asks {
+            self.fewer_since.set(Some(now));
+        }
+        asks
+    }
+
+    /// Bytes arrived after those that had arrived at `before`. A server that sends nothing until that was acknowledged (Nagle's algorithm) is
+    /// held up for as long as the kernel waits: once, and no more on this connection.
+    fn note_wait(&self, before: Stamp, arrival: Stamp) {
+        let waited = arrival - before >= DELAY;
+        let fewer = self
+            .fewer_since
+            .get()
+            .filter(|_| self.awaits_them.get().is_none());
+        if fewer.is_some_and(|since| waited || before > since) {
+            self.awaits_them.set(Some(waited));
+            self.stamps.note_spared(waited);
+        }
+        if waited {
+            self.fewer_since.set(None);
+        }
+    }
+
+    /// Whether so many events come that the client batches its reads.
+    pub(crate) fn note_busy(&self, is_busy: bool) {
+        self.is_busy.set(is_busy);
     }
 
     /// The latest read brought so many content events more.

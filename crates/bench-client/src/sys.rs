@@ -42,6 +42,14 @@ pub(crate) fn ask_for_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_socket_option(fd, libc::SO_TIMESTAMPNS, 1)
 }
 
+/// Let the kernel acknowledge every second small segment and no longer each read, until it has waited 40 ms for a second one.
+pub(crate) fn acknowledge_less(fd: BorrowedFd<'_>) {
+    #[cfg(target_os = "linux")]
+    let _not_tcp = rustix::net::sockopt::set_tcp_quickack(fd, false);
+    #[cfg(not(target_os = "linux"))]
+    let _other_ways = fd;
+}
+
 #[cfg(target_os = "linux")]
 fn set_socket_option(
     fd: BorrowedFd<'_>,

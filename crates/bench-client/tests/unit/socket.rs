@@ -131,6 +131,59 @@ fn a_stamp_is_exact_only_if_what_waits_behind_it_had_its_own_when_the_queue_was_
     }
 }
 
+fn note_arrival(log: &ReadLog, returned: Stamp) {
+    log.note_read(Read {
+        started: returned,
+        returned,
+        realtime_ns: None,
+        drained: true,
+        piece: None,
+        seen: None,
+        behind: None,
+        whole: true,
+        one_segment: false,
+        len: 100,
+        opening: Opening::default(),
+    });
+}
+
+#[test]
+fn a_server_that_waits_for_acknowledgements_gets_each_from_then_on() {
+    for waits in [false, true] {
+        let stamps = Rc::new(KernelStamps::new(Clock::start()));
+        let [log, other] = [(); 2].map(|()| ReadLog::new(Rc::clone(&stamps)));
+        log.note_busy(true);
+        other.note_busy(true);
+        let mut ms = 1_000;
+        let mut read_after = |gap: i64| {
+            ms += gap;
+            let arrival = Stamp::new(ms * 1_000_000);
+            let asks = log.acknowledges_too_often(arrival);
+            note_arrival(&log, arrival);
+            asks
+        };
+        // an answer's head, a first token, and the next
+        let begin = [100, 50, 5].map(&mut read_after);
+        assert_eq!(begin, [false, false, true], "{waits}");
+        // the others are not asked before this one has told
+        let other_asks = |ms: i64| {
+            note_arrival(&other, Stamp::new(ms * 1_000_000));
+            other.acknowledges_too_often(Stamp::new((ms + 1) * 1_000_000))
+        };
+        assert!(!other_asks(1_156));
+        // the one that came as it was asked is not acknowledged
+        let stall = if waits { 40 } else { 5 };
+        assert_eq!([stall, 5, 5].map(&mut read_after), [false; 3]);
+        // a new pause ends what was asked for
+        assert_eq!([200, 5, 5].map(&mut read_after), [false, !waits, false]);
+        // it may have paused by itself: others are tried, up to three
+        assert!(other_asks(2_000));
+        stamps.note_spared(waits);
+        stamps.note_spared(waits);
+        assert_eq!(stamps.may_spare(Stamp::new(9_000_000_000)), !waits);
+    }
+}
+
 #[test]
 fn tls_records_are_followed_wherever_their_bytes_are_cut() {
     let record = |len: u16| {
@@ -467,4 +520,30 @@ async fn a_handshake_that_is_over_is_not_waited_for() {
         .await;
     }
     assert!(at_once > 0, "each of them waited for the runtime");
+}
+
+/// Of every second small segment, once the kernel no longer waits for more; and where it need not be, of each.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn so_many_events_are_acknowledged_less() {
+    let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
+    for is_busy in [false, true] {
+        let mut fewest = usize::MAX;
+        // A machine that is busy itself lets some segments wait for long.
+        for _ in 0..20 {
+            let (mut socket, log, mut far) = stamped_pair(Clock::start());
+            rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), true).unwrap();
+            log.note_busy(is_busy);
+            let mut acknowledged = 0;
+            for read in 1..=200_u64 {
+                far.write_all(event).unwrap();
+                read_what_waits(&mut socket, event.len()).await;
+                let before = read * event.len() as u64 - 2;
+                let all = sys::tcp_state(far.as_fd()).is_some_and(|far| !far.threw_away(before));
+                acknowledged += usize::from(all);
+            }
+            fewest = fewest.min(acknowledged);
+        }
+        assert_eq!(fewest < 130, is_busy, "{fewest} of 200");
+    }
 }
