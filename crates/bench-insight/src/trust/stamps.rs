@@ -36,17 +36,16 @@ struct Open {
 /// Shares of a quantile from which on it is doubtful, and untrusted.
 pub(super) const LIMITS: (f64, f64) = (0.02, 0.10);
 /// The same of one that carries the mark of few samples, which chance moves more than that.
-const LIMITS_OF_FEW: (f64, f64) = (0.10, 0.50);
+const LIMITS_OF_FEW: (f64, f64) = (0.02, 0.50);
 
-/// The reported quantile of which the bounds of its stamps leave the largest part open, beside what may be. One that is the largest value is left out, and
-/// one that too few stamps could carry over a stretch without values: there chance moves more than stamps do.
+/// The reported quantile of which the bounds of its stamps leave the largest part open, beside what may be. One that too few stamps could carry over a stretch
+/// without values is left out: there chance moves more than stamps do.
 fn largest_error(cell: &CellRecord) -> Option<Open> {
     let errors = REPORTED.into_iter().filter_map(|(metric, q)| {
         let seen = cell.headline(metric)?;
         let entry = seen.quantile_entry(q)?;
         let few = entry.few_samples && q > 0.5;
-        let is_largest = few && seen.n as f64 * (1.0 - q) < 1.0;
-        if is_largest || is_chance(cell, metric, entry) {
+        if is_chance(cell, metric, entry) {
             return None;
         }
         let own = view::positive(entry.value).or(entry.at_most)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Distribution, FailureView, Metric, Unit, Window};
+use bench_schema::{Distribution, FailureView, Metric, Quantile, Unit, Window};
 
 use crate::gaps::GapStore;
 use crate::latency::{Instants, Within};
@@ -59,7 +59,7 @@ fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution>
                 .filter_map(|instants| instants.value_within(metric, within))
                 .collect()
         };
-        set_ends(&mut found, &end(Within::Least), &end(Within::Most));
+        set_ends(&mut found, metric, &end(Within::Least), &end(Within::Most));
     }
     Some(found)
 }
@@ -115,7 +115,7 @@ fn of_gaps(
         let [least, most] = [Within::Least, Within::Most].map(|end| of(end).into_values());
         if bounded > 0 {
             found.bounded_share = Some(bounded as f64 / found.n as f64);
-            set_ends(&mut found, &least, &most);
+            set_ends(&mut found, metric, &least, &most);
         }
     }
     Some(found)
@@ -139,13 +139,22 @@ fn coarse_failures(found: &Distribution, lost: u64) -> Option<FailureView> {
 }
 
 /// Sets between which values each quantile lies. A quantile never falls when a value rises, so that every value at its least gives the
-/// quantile's least, and every value at its most its most.
-fn set_ends(found: &mut Distribution, least: &[f64], most: &[f64]) {
+/// quantile's least, and every value at its most its most. Where those are more than 2 % off, trust judges the quantile; one that is the largest value, or of a
+/// metric by which no run is judged, is not told.
+fn set_ends(found: &mut Distribution, metric: Metric, least: &[f64], most: &[f64]) {
+    const OPEN: f64 = 0.02;
     if let (Some(least), Some(most)) = (Sample::of(least), Sample::of(most)) {
         for entry in &mut found.quantiles {
             let differs = |end: &f64| end.total_cmp(&entry.value).is_ne();
             entry.at_least = Some(least.quantile(entry.q)).filter(differs);
             entry.at_most = Some(most.quantile(entry.q)).filter(differs);
         }
+        let n = crate::num::float(most.len());
+        let by_others = !matches!(metric, Metric::Ttst | Metric::Ttfa);
+        let judged = |entry: &Quantile| by_others && n * (1.0 - entry.q) >= 1.0 - 1e-9;
+        let is_told = |entry: &Quantile| entry.stamp_error() <= OPEN * entry.value.abs();
+        found
+            .quantiles
+            .retain(|entry| judged(entry) || is_told(entry));
     }
 }

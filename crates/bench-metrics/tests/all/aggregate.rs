@@ -325,6 +325,14 @@ fn bounded_stamps_are_counted_and_give_quantiles_two_ends() {
     let ttft = &cell.metrics[&Metric::Ttft];
     assert_eq!(ttft.bounded_share, Some(1.0));
     assert_near(ttft.quantiles[0].at_least, 15e6, 1e-9);
+    // Of ten values p95 is the largest, and a second token by itself has no rule: neither can be told to 2 %.
+    let told = |metric: Metric| cell.metrics[&metric].quantiles.iter().map(|entry| entry.q);
+    assert_eq!(told(Metric::Ttft).collect::<Vec<_>>(), [0.5, 0.9]);
+    assert_eq!(told(Metric::Ttst).count(), 0);
+    assert_eq!(
+        told(Metric::E2e).collect::<Vec<_>>(),
+        [0.5, 0.9, 0.95, 0.99, 0.999]
+    );
     // as stamped it is the most that it can be
     assert_eq!(ttft.quantiles[0].at_most, None);
     let gaps = &cell.metrics[&Metric::Icl].quantiles[0];
