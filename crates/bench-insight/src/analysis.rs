@@ -7,9 +7,10 @@ use bench_metrics::{
     scaling_efficiency, scaling_factor, trade_off_ratio, usl_fit,
 };
 use bench_schema::{
-    Analysis, Benchmark, CellRecord, FitRecord, GroupRecord, Metric, RunRecord, ScalingRow,
+    Analysis, Benchmark, CellRecord, FitRecord, GroupRecord, Load, Metric, RunRecord, ScalingRow,
 };
 
+use crate::findings::RATES_DIFFER;
 use crate::lengths::{LengthPoint, category_tokens, output_points, single_requests};
 use crate::samples::CellSamples;
 use crate::view;
@@ -147,16 +148,44 @@ fn load_rows<'a>(
 
 /// Rows over runs that differ in a numeric tag (`gpus=2`), sorted by it; a level is the mean of its runs at the [`best_cell`] of each.
 ///
-/// Runs without the tag, or where it is no number, are left out; so is one without a best cell.
+/// Runs without the tag, or where it is no number, are left out; so is one without a best cell. Nothing where the load limits them, and not what the
+/// tag tells: rates do not scale then, whatever the servers could do.
 pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
     let level = |run: &RunRecord| view::positive(run.tags.get(tag)?.parse().ok()?);
     let best = runs
         .iter()
-        .filter_map(|run| Some((level(run)?, best_cell(run)?)));
-    let mut members: Vec<(f64, &CellRecord)> = best.collect();
-    members.sort_by(|a, b| a.0.total_cmp(&b.0));
+        .filter_map(|run| Some((level(run)?, best_cell(run)?, *run)));
+    let mut best: Vec<(f64, &CellRecord, &RunRecord)> = best.collect();
+    best.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let keeps_up = |cell: &CellRecord| cell.load.is_open() && view::behind(cell).is_none();
+    if best.iter().any(|(_, cell, _)| keeps_up(cell)) {
+        return Vec::new();
+    }
+    let members: Vec<(f64, &CellRecord)> = best.iter().map(|of| (of.0, of.1)).collect();
     let levels = members.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    load_rows(tag, &members, levels, &[])
+    let mut rows = load_rows(tag, &members, levels, &[]);
+    let is_flat =
+        |row: &ScalingRow| row.scaling_factor.max(1.0 / row.scaling_factor) < RATES_DIFFER;
+    let is_highest = |(_, cell, run): &(f64, &CellRecord, &RunRecord)| {
+        let mut others = run.cells.iter().map(users);
+        others.all(|other| other <= users(cell))
+    };
+    // as fast in one closed loop, which no run exceeded
+    let same = members
+        .iter()
+        .all(|(_, cell)| Some(&cell.load) == members.first().map(|of| &of.1.load));
+    if same && rows.iter().all(is_flat) && best.iter().all(is_highest) {
+        rows.clear();
+    }
+    rows
+}
+
+/// How many a closed loop has in flight.
+fn users(cell: &CellRecord) -> Option<u32> {
+    match cell.load {
+        Load::Closed { concurrency, .. } => Some(concurrency),
+        Load::Open { .. } => None,
+    }
 }
 
 /// The cell of a run with the most output tokens a second, or requests where no tokens are known, of those that had their load; the last of those that are
@@ -377,11 +406,33 @@ const POWER_MISFIT: f64 = 0.20;
 /// The same for throughput, whose points are known better.
 const USL_MISFIT: f64 = 0.05;
 
-/// Whether the points bear the line: enough lengths, and near it.
+/// Whether the points bear the line: enough lengths, near it, and along no other slope in one half than in the other.
 fn is_borne(fit: &LinearFit, points: &[(f64, f64)]) -> bool {
     let off = points.iter().map(|(x, y)| ((y - fit.at(*x)) / y).powi(2));
     let off = (off.sum::<f64>() / points.len() as f64).sqrt();
-    distinct(points) >= POINTS && off <= MISFIT
+    distinct(points) >= POINTS && off <= MISFIT && !is_bent(points)
+}
+
+/// Whether the slopes up to the middle length and from there on differ, beyond the errors of both.
+fn is_bent(points: &[(f64, f64)]) -> bool {
+    /// The steeper slope over the other.
+    const BENT: f64 = 1.2;
+    let mut lengths: Vec<f64> = points.iter().map(|p| p.0).collect();
+    lengths.sort_by(f64::total_cmp);
+    lengths.dedup();
+    let Some(middle) = lengths.get(lengths.len() / 2) else {
+        return false;
+    };
+    let slope = |is_in: &dyn Fn(f64) -> bool| {
+        let own: Vec<(f64, f64)> = points.iter().copied().filter(|p| is_in(p.0)).collect();
+        let slope = proportional_fit(&own, LEVEL)?.slope;
+        Some((slope.value, slope.low?, slope.high?))
+    };
+    let halves = slope(&|x| x <= *middle).zip(slope(&|x| x >= *middle));
+    halves.is_some_and(|(a, b)| {
+        let apart = a.2 < b.1 || b.2 < a.1;
+        apart && a.0.max(b.0) > BENT * a.0.min(b.0)
+    })
 }
 
 /// A line through points of E2E over output tokens; those of several prompts share its slope, and each has a level of its own, which is taken out: where
