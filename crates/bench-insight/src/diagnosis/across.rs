@@ -480,6 +480,8 @@ impl Moved {
     fn of(grid: &Grid<'_>) -> Option<Self> {
         /// Of what requests lie off, the part that may be left.
         const LEFT: f64 = 0.5;
+        /// The same that a change more has to explain: where a stretch begins with the run, what follows it begins elsewhere.
+        const TWO_CHANGES: f64 = 0.1;
         /// Requests in the stretch, and outside.
         const FEWEST: usize = 8;
         let table = Table::of(grid);
@@ -487,6 +489,10 @@ impl Moved {
         let cuts = cuts(grid, &table);
         let off = table.left(table.logs.clone());
         let all = off.iter().map(|off| off.abs()).sum::<f64>();
+        let explains_less = |moved: &Self| {
+            let inside = moved.from > 0 && moved.to < n;
+            moved.left + if inside { TWO_CHANGES * all } else { 0.0 }
+        };
         let ranges = cuts.iter().enumerate().flat_map(|(i, from)| {
             let rest = cuts.get(i + 1..).unwrap_or_default();
             rest.iter().map(|to| (*from, *to))
@@ -495,7 +501,7 @@ impl Moved {
             .filter(|(from, to)| (FEWEST..=n - FEWEST).contains(&(to - from)))
             .filter_map(|(from, to)| Self::between(&table, &off, from, to))
             .filter(|moved| moved.left <= LEFT * all)
-            .min_by(|a, b| a.left.total_cmp(&b.left))
+            .min_by(|a, b| explains_less(a).total_cmp(&explains_less(b)))
     }
 
     fn between(table: &Table, off: &[f64], from: usize, to: usize) -> Option<Self> {
