@@ -60,7 +60,7 @@ pub struct RunComparison {
 /// One quantity in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
-    /// The cell.
+    /// The cell; `all cells` where each has too few requests to be compared alone.
     pub cell: String,
     /// `e2e.p95`, `output_tokens_per_s`.
     pub quantity: String,
@@ -297,20 +297,22 @@ fn drafts<'a>(
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
         return drafts;
     };
-    for cell in &before.cells {
-        let Some(other) = after.cell(&cell.id) else {
-            continue;
-        };
-        let sides = figures::Sides {
+    let both = before.cells.iter().filter_map(|cell| {
+        let other = after.cell(&cell.id)?;
+        Some(figures::Sides {
             base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
             new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
             samples,
             same_plan: same_requests(before, after, (cell, other), samples),
             in_turns,
-        };
-        for quantity in figures::common(&sides) {
-            let other_lengths = figures::other_lengths(&quantity, &sides, options.margin);
-            if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
+        })
+    });
+    let both: Vec<figures::Sides<'_>> = both.collect();
+    for sides in &both {
+        let cell = sides.base.first().map_or("", |cell| cell.id.as_str());
+        for quantity in figures::common(sides) {
+            let other_lengths = figures::other_lengths(&quantity, sides, options.margin);
+            if let Some((tested, population)) = figures::test(&quantity, sides, options) {
                 drafts.push(Draft {
                     quantity,
                     cell,
@@ -321,6 +323,10 @@ fn drafts<'a>(
                 });
             }
         }
+    }
+    let is_paired = |draft: &Draft<'_>| matches!(draft.quantity, Quantity::Paired(_));
+    if !drafts.iter().any(is_paired) {
+        drafts.extend(figures::together(&both, options));
     }
     let mut family: Vec<Tested> = drafts.iter().map(|draft| draft.tested).collect();
     settle(&mut family);
@@ -476,7 +482,7 @@ const FOLLOWS_LENGTH: &str =
 /// A row in the making.
 struct Draft<'a> {
     quantity: Quantity,
-    cell: &'a CellRecord,
+    cell: &'a str,
     tested: Tested,
     population: figures::Population,
     /// Mean tokens of a prompt or an answer on both sides, where the quantity follows from them and they differ.
@@ -491,7 +497,7 @@ fn of_other_lengths(drafts: &[Draft<'_>]) -> Vec<String> {
         let Some((length, base, new)) = draft.other_lengths else {
             continue;
         };
-        let cell = &draft.cell.id;
+        let cell = draft.cell;
         let of = if length == Metric::InputTokens {
             "prompts"
         } else {
@@ -511,7 +517,10 @@ fn of_other_lengths(drafts: &[Draft<'_>]) -> Vec<String> {
             };
             (format!("{title} of {cell}"), format!("{why}; {lengths}"))
         } else {
-            (cell.clone(), format!("other requests were sent; {lengths}"))
+            (
+                cell.to_owned(),
+                format!("other requests were sent; {lengths}"),
+            )
         };
         let cells = reasons.entry(why).or_default();
         if !cells.contains(&what) {
@@ -537,7 +546,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
     let relative = tested.relative();
     let finite = |x: f64| Some(x).filter(|x| x.is_finite());
     Some(ComparisonRow {
-        cell: cell.id.clone(),
+        cell: (*cell).to_owned(),
         quantity: quantity.key(),
         title: quantity.title(),
         unit: quantity.unit(),

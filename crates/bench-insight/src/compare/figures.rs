@@ -9,7 +9,7 @@ use bench_metrics::{
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
-use super::ComparedSamples;
+use super::{ComparedSamples, Draft};
 use crate::samples::{CellSamples, RequestSample};
 use crate::view;
 
@@ -328,6 +328,39 @@ impl Sides<'_> {
             },
         }
     }
+}
+
+/// What the requests of all closed loops say together, request by request, where those of each cell are too few: cells one after the other, as they ran.
+pub(super) fn together<'a>(cells: &[Sides<'_>], options: &CompareOptions) -> Vec<Draft<'a>> {
+    let single = |sides: &&Sides<'_>| {
+        let is_closed = sides.base.iter().all(|cell| !cell.load.is_open());
+        is_closed && sides.same_plan && sides.base.len() == 1 && sides.new.len() == 1
+    };
+    let cells: Vec<&Sides<'_>> = cells.iter().filter(single).collect();
+    let draft = |metric: &Metric| {
+        let quantity = Quantity::Paired(*metric);
+        let pairs = cells
+            .iter()
+            .filter_map(|sides| sides.pairs_of_run(*metric, 0));
+        let (base, new): (Vec<_>, Vec<_>) = pairs.unzip();
+        let (base, new) = (base.concat(), new.concat());
+        let n = base.len() as u64;
+        let enough = base.len() >= FEWEST && cells.len() > 1;
+        let tested = compare_pairs(&base, &new, metric.direction(), options).filter(|_| enough)?;
+        let mut lengths = cells.iter();
+        Some(Draft {
+            other_lengths: lengths.find_map(|of| other_lengths(&quantity, of, options.margin)),
+            quantity,
+            cell: "all cells",
+            tested,
+            population: Population {
+                name: "pairs",
+                n: (n, n),
+            },
+            same_plan: true,
+        })
+    };
+    METRICS.iter().filter_map(draft).collect()
 }
 
 /// The best test that the sides allow, and what it is about; without an interval where requests of one run wait for each other.
