@@ -10,15 +10,15 @@ mod stop_rule;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bench_metrics::{CellAccumulator, CellContext};
+use bench_metrics::{CellAccumulator, CellContext, Threshold};
 use bench_schema::{
-    CellRecord, Finding, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, Stamp,
-    Window, as_stored,
+    CellRecord, Finding, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, SloOutcome,
+    Stamp, Window, as_stored,
 };
 
 use crate::facts::{CellFacts, FactKeeper, TrustFacts};
 use crate::search;
-use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper, SearchAsked};
+use crate::{CapacityAssumptions, CellSamples, InsightError, Judged, SampleKeeper, SearchAsked};
 use machines::Thinned;
 use stop_rule::StopRule;
 
@@ -33,6 +33,8 @@ pub struct CellConclusion {
     readings: Thinned,
     samples: SampleKeeper,
     facts: FactKeeper,
+    /// What targets limit here.
+    thresholds: Vec<Threshold>,
     stop: StopRule,
     search: Option<SearchAsked>,
     /// Whether it is a stage of a search, or what one begins with.
@@ -50,6 +52,8 @@ pub struct CellEvidence {
     pub samples: CellSamples,
     /// What only single requests tell of the measurement.
     pub facts: CellFacts,
+    /// The quantiles that targets limit, and how they came out.
+    pub thresholds: Vec<(Threshold, SloOutcome)>,
 }
 
 impl CellConclusion {
@@ -63,18 +67,22 @@ impl CellConclusion {
         if let Some(search) = searched.filter(|_| stop.has_no_rules()) {
             stop.look_at(search.looked_at(&slos, cell.stop.requests));
         }
+        let limited = asked.targets.iter().filter_map(|of| of.threshold(cell));
+        let thresholds: Vec<Threshold> = limited.collect();
         Self {
             stop,
             is_stage: asked.search.is_some(),
             search: searched,
             accumulator: CellAccumulator::new(CellContext {
                 slos,
+                thresholds: thresholds.clone(),
                 stop: cell.stop.clone(),
                 ..CellContext::new(cell.load.clone())
             }),
             readings: Thinned::default(),
             samples: SampleKeeper::new(&cell.id),
             facts: FactKeeper::default(),
+            thresholds,
             measured: 0,
             workers: 0,
             span: None,
@@ -158,7 +166,9 @@ impl CellConclusion {
     ) -> CellEvidence {
         self.accumulator.set_queue_baseline(baseline(before));
         let precision = self.stop.outcomes(|metric| self.accumulator.values(metric));
-        let summary = self.accumulator.finish();
+        self.accumulator.name_endpoints(urls);
+        let mut summary = self.accumulator.finish();
+        let thresholds = std::mem::take(&mut summary.thresholds);
         self.readings.retain_around(self.span);
         let samples = self.samples.finish();
         let windows: Vec<Window> = summary.headline_windows.values().copied().collect();
@@ -183,6 +193,7 @@ impl CellConclusion {
         CellEvidence {
             facts: self.facts.finish(&samples),
             samples,
+            thresholds: self.thresholds.into_iter().zip(thresholds).collect(),
         }
     }
 }
@@ -217,8 +228,10 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     let asked = Asked::of(&run.config)?;
     let mut samples: Vec<CellSamples> = Vec::with_capacity(evidence.len());
     let mut facts: BTreeMap<String, CellFacts> = BTreeMap::new();
+    let mut judged = Judged::new();
     for of in evidence {
         facts.insert(of.samples.cell.clone(), of.facts);
+        judged.insert(of.samples.cell.clone(), of.thresholds);
         samples.push(of.samples);
     }
     run.analysis = crate::analyse_run(run, &samples);
@@ -232,8 +245,8 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if run.analysis.capacity.is_some() {
         run.analysis.scaling.clear();
     }
-    run.targets = crate::targets(&asked.targets, run)?;
-    let quantiles = asked::quantiles(run);
+    run.targets = crate::targets(&asked.targets, run, &judged);
+    let quantiles = asked::quantiles(run, &asked.targets);
     let facts = TrustFacts {
         complete: run.complete,
         incomplete_reason: run.incomplete_reason.as_deref(),
@@ -267,14 +280,20 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if let Some(found) = &run.analysis.capacity {
         run.trust.add(search::doubt_a_swing(run, found, &samples));
     }
-    let mut findings = findings?;
+    run.findings = findings?;
+    judge_findings(run);
+    Ok(())
+}
+
+/// Takes out what a search makes itself, or judges the levels of the cells.
+fn judge_findings(run: &mut RunRecord) {
+    let mut findings = std::mem::take(&mut run.findings);
     if run.analysis.capacity.is_some() {
         search::without_what_it_makes(run, &mut findings);
     } else {
         judge_levels(run, &findings);
     }
     run.findings = findings;
-    Ok(())
 }
 
 /// Doubts figures of cells whose speed moved, and holds nothing against them.

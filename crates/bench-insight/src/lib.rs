@@ -55,7 +55,7 @@ pub use scenario::{Scenario, ScenarioSet, judge, parse_slo, scenario_findings};
 pub use search::{NextStage, SearchAsked};
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
-pub use target::{PlannedCell, Target, targets};
+pub use target::{Judged, PlannedCell, Target, targets};
 pub use text::rounded;
 pub use trust::trust;
 

@@ -145,8 +145,8 @@ fn line<'a>(cell: &'a CellRecord, slo: &'a Slo) -> Option<Line<'a>> {
 
 // One objective: reading it, and judging a distribution by it.
 
-/// The verdict that a distribution gives: by the quantile's interval, else by what is known of the share within the limit, by its value where
-/// nothing tells how well it is known (a published table), and `fail` where so many requests failed that the quantile is +∞.
+/// The verdict that a published table gives: by the quantile's interval, or by its value where it has none, and `fail` where so many requests
+/// failed that the quantile is +∞. Objectives of a run are judged by its requests.
 pub fn judge(
     distribution: &Distribution,
     slo: &Slo,
@@ -164,19 +164,13 @@ pub fn judge(
     let value = with_failures
         .and_then(|(_, value)| *value)
         .unwrap_or(entry.value);
-    let by_share = || bench_metrics::verdict_of_distribution(distribution, slo.q, slo.limit);
-    let ends = entry
+    let (low, high) = entry
         .interval
-        .map(|i| (i.low.min(value), i.high.max(value)));
-    let verdict = match ends {
-        Some((_, high)) if high <= slo.limit => SloVerdict::Pass,
-        Some((low, _)) if low > slo.limit => SloVerdict::Fail,
-        Some(_) => by_share().unwrap_or(SloVerdict::CannotTell),
-        None => by_share().unwrap_or(if value <= slo.limit {
-            SloVerdict::Pass
-        } else {
-            SloVerdict::Fail
-        }),
+        .map_or((value, value), |i| (i.low.min(value), i.high.max(value)));
+    let verdict = match (low <= slo.limit, high <= slo.limit) {
+        (_, true) => SloVerdict::Pass,
+        (false, _) => SloVerdict::Fail,
+        _ => SloVerdict::CannotTell,
     };
     (Some(value), entry.interval, verdict)
 }

@@ -15,9 +15,9 @@ mod quantity;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench_metrics::LEVEL;
+use bench_metrics::{LEVEL, Threshold};
 use bench_schema::{
-    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, RunRecord, SearchEnd,
+    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, RunRecord, SearchEnd, Slo,
     SloOutcome, SloVerdict, TargetOutcome, Unit,
 };
 
@@ -61,15 +61,16 @@ pub struct PlannedCell<'a> {
     pub open: bool,
 }
 
+/// The quantiles that targets limit, judged by the single requests of each cell: one rule for them and for objectives.
+pub type Judged = BTreeMap<String, Vec<(Threshold, SloOutcome)>>;
+
 /// A target in one cell.
-struct Line<'a> {
+struct Line {
     cell: String,
     measured: Option<Measured>,
     verdict: SloVerdict,
-    /// The objective that asks for the same: one question has one answer.
-    objective: Option<&'a SloOutcome>,
-    /// Values that would decide a quantile.
-    needed: Option<f64>,
+    /// Of a quantile: how its limit came out.
+    judged: Option<SloOutcome>,
 }
 
 impl Target {
@@ -79,6 +80,42 @@ impl Target {
     /// [`InsightError::BadTarget`], naming the part that is wrong and what is known.
     pub fn parse(text: &str) -> Result<Self, InsightError> {
         parse::gate(text)
+    }
+
+    /// Reads targets; a text may hold several, separated by commas.
+    ///
+    /// # Errors
+    /// [`InsightError::BadTarget`] for the first one that cannot be read.
+    pub fn parse_all<S: AsRef<str>>(texts: &[S]) -> Result<Vec<Self>, InsightError> {
+        let texts = texts.iter().flat_map(|text| text.as_ref().split(','));
+        let texts = texts.map(str::trim).filter(|text| !text.is_empty());
+        texts.map(Self::parse).collect()
+    }
+
+    /// Of a quantile: what it limits in a cell, where it is about that cell.
+    pub(crate) fn threshold(&self, cell: &CellRecord) -> Option<Threshold> {
+        let group = match &self.scope {
+            Scope::Cell(id) if cell.id != *id => return None,
+            Scope::Where(selector) => {
+                let is_factor = |(name, _): &&(String, String)| cell.factors.contains_key(name);
+                let mut labels = selector.iter().filter(|pair| !is_factor(pair));
+                labels.next().cloned()
+            }
+            _ => None,
+        };
+        let slo = self.limited()?;
+        Some(Threshold { slo, group })
+    }
+
+    /// A quantile with its limit, as an objective.
+    fn limited(&self) -> Option<Slo> {
+        let (metric, q) = self.quantile()?;
+        Some(Slo {
+            metric,
+            q,
+            limit: self.limit,
+            use_case: None,
+        })
     }
 
     /// The quantile of a metric that it rests on, if it rests on one: something the user asked to know well.
@@ -198,12 +235,15 @@ impl Target {
     /// the limit, or there is none, or nothing was measured, nobody can tell, and the target is not met. `failed` counts every
     /// request that was sent and got no whole answer for reasons of its own: failed, timed out and truncated together. A
     /// latency's quantile counts failures as +∞.
-    pub fn outcome(&self, cells: &[CellRecord]) -> TargetOutcome {
+    fn outcome(&self, cells: &[CellRecord], judged: &Judged) -> TargetOutcome {
         let subjects: Vec<(String, Subject<'_>)> =
             cells.iter().flat_map(|cell| self.subjects(cell)).collect();
-        let mut lines: Vec<Line<'_>> = subjects
+        let mut lines: Vec<Line> = subjects
             .iter()
-            .map(|(id, subject)| self.line(id, self.quantity.of(subject), Some(subject)))
+            .map(|(id, subject)| match self.quantile() {
+                Some(_) => self.line_of_judged(id, subject, judged),
+                None => self.line(id, self.quantity.of(subject)),
+            })
             .collect();
         if self.quantity.is_count() && lines.len() > 1 {
             // A count is a promise about the whole run, not about each of its cells.
@@ -213,9 +253,9 @@ impl Target {
                 value: sum,
                 known: Known::Exactly,
             };
-            lines = vec![self.line("", Some(total), None)];
+            lines = vec![self.line("", Some(total))];
         }
-        let badness = |line: &Line<'_>| match line.verdict {
+        let badness = |line: &Line| match line.verdict {
             SloVerdict::Pass => 0,
             SloVerdict::CannotTell => 1,
             SloVerdict::Fail => 2,
@@ -298,36 +338,39 @@ impl Target {
         })
     }
 
-    fn line<'a>(
-        &self,
-        cell: &str,
-        measured: Option<Measured>,
-        of: Option<&Subject<'a>>,
-    ) -> Line<'a> {
-        let sided = self.operator.has_sides();
-        let objective = of
-            .filter(|_| sided)
-            .and_then(|of| self.quantity.objective(of, self.limit));
-        let by_value = measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m));
-        let by_share = || {
-            let within = self.quantity.share_verdict(of?, self.limit)?;
-            sided.then(|| self.of_share(within))
-        };
-        let verdict = match (objective, by_value) {
-            (Some(objective), _) => self.of_share(objective.verdict),
-            (None, SloVerdict::CannotTell) => by_share().unwrap_or(by_value),
-            (None, decided) => decided,
-        };
-        let bounded = |m: Measured| match verdict {
-            SloVerdict::CannotTell => m,
-            _ => m.on_its_side_of(self.limit),
-        };
+    fn line(&self, cell: &str, measured: Option<Measured>) -> Line {
         Line {
             cell: cell.to_owned(),
-            measured: measured.map(bounded),
-            verdict,
-            objective,
-            needed: of.and_then(|of| self.quantity.values_to_decide(of, self.limit)),
+            measured,
+            verdict: measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m)),
+            judged: None,
+        }
+    }
+
+    /// Of a quantile, the share of values within its limit decides: of single requests, or, of a stored record alone, as far as its quantiles tell.
+    fn line_of_judged(&self, cell: &str, of: &Subject<'_>, all: &Judged) -> Line {
+        let own = all.get(cell).into_iter().flatten();
+        let limited = self.limited();
+        let is_it = |(threshold, _): &&(Threshold, SloOutcome)| {
+            let group = threshold.group.as_ref();
+            let group = group.map(|(by, name)| (by.as_str(), name.as_str()));
+            Some(&threshold.slo) == limited.as_ref() && group == of.group()
+        };
+        let by_requests = own
+            .into_iter()
+            .find(is_it)
+            .map(|(_, outcome)| outcome.clone());
+        let by_requests = by_requests.filter(|_| self.quantity.is_told_of(of));
+        let judged = by_requests.or_else(|| quantity::stored_outcome(of, &limited?));
+        let measured = judged
+            .as_ref()
+            .and_then(|of_it| Measured::of_judged(of_it, of.counts().planned));
+        let line = self.line(cell, measured);
+        let by_share = judged.as_ref().filter(|_| self.operator.has_sides());
+        Line {
+            verdict: by_share.map_or(line.verdict, |of_it| self.of_share(of_it.verdict)),
+            judged,
+            ..line
         }
     }
 
@@ -361,7 +404,7 @@ impl Target {
     }
 
     /// How far a line is on the wrong side of the limit, or near it: the largest is the worst.
-    fn excess(&self, line: &Line<'_>) -> f64 {
+    fn excess(&self, line: &Line) -> f64 {
         let value = line.measured.map_or(f64::INFINITY, |m| m.value);
         if self.operator.wants_less() {
             value
@@ -378,63 +421,52 @@ impl Target {
         }
     }
 
-    /// The same of an objective, which the share of values within the limit decides.
-    fn share_to_decide(&self, line: &Line<'_>, objective: &SloOutcome) -> Option<String> {
-        let share = objective.within?;
+    /// The same of a quantile, which the share of values within the limit decides.
+    fn share_to_decide(&self, line: &Line, judged: &SloOutcome) -> Option<String> {
+        let share = judged.within?;
         let interval = bench_metrics::share_interval(&share);
         let straddles = format!(
             "{} of the values in {} are within the limit (95 % interval {}), and {} are needed",
             text::percent(share.value),
             line.cell,
             text::span(interval.low, interval.high, text::percent),
-            text::percent(objective.slo.q),
+            text::percent(judged.slo.q),
         );
         let Known::Estimate { n, .. } = line.measured?.known else {
             return Some(straddles);
         };
-        Some(match crate::times_to_decide(objective) {
-            Some(times) => format!("{straddles}; {}", self.quantity.would_decide(n, times)),
-            None => format!("{straddles}; the share lies on it, so more requests will not decide"),
-        })
+        let needed = bench_metrics::values_to_decide(share.value, judged.slo.q);
+        Some(
+            match needed.map(|needed| (needed / share.effective).max(1.0)) {
+                Some(times) => format!("{straddles}; {}", self.quantity.would_decide(n, times)),
+                None => {
+                    format!("{straddles}; the share lies on it, so more requests will not decide")
+                }
+            },
+        )
     }
 
     /// Why nobody can tell, and what it takes to know.
-    fn what_would_decide(&self, line: &Line<'_>) -> String {
+    fn what_would_decide(&self, line: &Line) -> String {
         let Some(measured) = line.measured else {
             return format!("not measured in {}", line.cell);
         };
-        if let Some(said) = line.objective.and_then(|of| self.share_to_decide(line, of)) {
+        let by_share = |of: &SloOutcome| self.share_to_decide(line, of);
+        if let Some(said) = line.judged.as_ref().and_then(by_share) {
             return said;
         }
         let Some(interval) = measured.interval() else {
-            return match measured.known {
-                Known::Estimate { n, .. }
-                    if line.needed.is_some_and(|needed| needed > n as f64) =>
-                {
-                    let needed = line.needed.map_or(0.0, f64::ceil);
-                    format!(
-                        "{n} values in {} are too few to decide; about {} are needed",
-                        line.cell,
-                        text::grouped(needed)
-                    )
-                }
-                _ => format!(
-                    "{} was too short for an interval; measure at least four times as long",
-                    line.cell
-                ),
-            };
+            return format!(
+                "{} was too short for an interval; measure at least four times as long",
+                line.cell
+            );
         };
         let straddles = format!(
             "the 95 % interval in {}, {}, contains the limit",
             line.cell,
             text::span(interval.low, interval.high, |x| self.shown(x)),
         );
-        let by_share = match measured.known {
-            Known::Estimate { n, .. } => line.needed.map(|needed| (needed / n as f64).max(1.0)),
-            _ => None,
-        };
-        let by_arm = || times_as_much(measured.value, &interval, self.limit);
-        let Some(factor) = by_share.or_else(by_arm) else {
+        let Some(factor) = times_as_much(measured.value, &interval, self.limit) else {
             return format!(
                 "{straddles}; the value lies on the limit, so more requests will not decide"
             );
@@ -453,21 +485,6 @@ impl Target {
 }
 
 impl Measured {
-    /// Its interval without what lies beyond a limit that is known not to be passed.
-    fn on_its_side_of(mut self, limit: f64) -> Self {
-        if let Known::Estimate {
-            interval: Some(i), ..
-        } = &mut self.known
-        {
-            if self.value <= limit {
-                i.high = i.high.min(limit).max(self.value);
-            } else {
-                i.low = i.low.max(limit);
-            }
-        }
-        self
-    }
-
     fn interval(&self) -> Option<Interval> {
         match self.known {
             Known::Exactly => None,
@@ -488,25 +505,14 @@ pub(crate) fn times_as_much(value: f64, interval: &Interval, limit: f64) -> Opti
     (factor.is_finite() && factor < 1e4).then_some(factor.max(1.0))
 }
 
-/// How each target came out in a run whose analysis is made, in the order given; a text may hold several, separated by commas.
-///
-/// # Errors
-/// [`InsightError::BadTarget`] for the first target that cannot be read.
-pub fn targets<S: AsRef<str>>(
-    gates: &[S],
-    run: &RunRecord,
-) -> Result<Vec<TargetOutcome>, InsightError> {
-    gates
-        .iter()
-        .flat_map(|text| text.as_ref().split(','))
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
-        .map(|text| {
-            let target = Target::parse(text)?;
-            let of_search = target.outcome_of(run.analysis.capacity.as_ref());
-            Ok(of_search.unwrap_or_else(|| target.outcome(&run.cells)))
-        })
-        .collect()
+/// How each target came out in a run whose analysis is made, in the order given.
+pub fn targets(asked: &[Target], run: &RunRecord, judged: &Judged) -> Vec<TargetOutcome> {
+    let found = run.analysis.capacity.as_ref();
+    let outcome = |target: &Target| {
+        let of_search = target.outcome_of(found);
+        of_search.unwrap_or_else(|| target.outcome(&run.cells, judged))
+    };
+    asked.iter().map(outcome).collect()
 }
 
 impl Target {

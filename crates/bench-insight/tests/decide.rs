@@ -11,7 +11,7 @@ use bench_insight::{
     RegressionRule, RequestSample, capacity, compare, gate,
 };
 use bench_metrics::CompareOptions;
-use bench_schema::{Answer, Interval, Known, Metric, Nanos, RunRecord, Stamp};
+use bench_schema::{Answer, Fact, Interval, Known, Metric, Nanos, RunRecord, Stamp};
 
 /// The sweep, with an interval of ± 2 % on every quantile and rate.
 fn sweep(title: &str) -> RunRecord {
@@ -469,7 +469,15 @@ fn cells_that_never_had_their_load_are_no_point_of_scaling_along_a_tag() {
         run.tags.insert("gpus".to_owned(), gpus.to_owned());
     }
     let best = |two: &RunRecord| {
-        let rows = bench_insight::scaling_by_tag("gpus", &[&one, two]);
+        let mut two = two.clone();
+        for rates in two
+            .cells
+            .iter_mut()
+            .filter_map(|cell| cell.windows.whole.as_mut())
+        {
+            rates.output_tokens_per_s = rates.output_tokens_per_s.map(|rate| 2.0 * rate);
+        }
+        let rows = bench_insight::scaling_by_tag("gpus", &[&one, &two]);
         rows.last().unwrap().cell.clone()
     };
     let fastest = best(&two);
@@ -481,6 +489,55 @@ fn cells_that_never_had_their_load_are_no_point_of_scaling_along_a_tag() {
     cell.windows.whole.as_mut().unwrap().peak_in_flight = 3;
     cell.counts.completed = cell.counts.planned;
     assert_ne!(best(&two), fastest);
+}
+
+/// Three users on four places: a second GPU can bring nothing, whatever it can do.
+#[test]
+fn nothing_scales_along_a_tag_where_the_load_is_the_limit() {
+    let mut one = sweep("one");
+    one.cells.drain(..1);
+    one.cells.truncate(1);
+    let mut two = one.clone();
+    for (run, gpus) in [(&mut one, "1"), (&mut two, "2")] {
+        run.tags.insert("gpus".to_owned(), gpus.to_owned());
+    }
+    let scales = |one: &RunRecord, two: &RunRecord| {
+        let rows = bench_insight::scaling_by_tag("gpus", &[one, two]);
+        let found = bench_insight::findings_by_tag("gpus", &[one, two]);
+        let told = found.iter().any(|f| f.code == Fact::Scaling.into());
+        assert_eq!(told, !rows.is_empty());
+        told
+    };
+    assert!(!scales(&one, &two));
+    let faster = |run: &RunRecord, by: f64| {
+        let mut run = run.clone();
+        for cell in &mut run.cells {
+            let windows = [&mut cell.windows.steady, &mut cell.windows.whole];
+            for rates in windows.into_iter().flatten() {
+                rates.output_tokens_per_s = rates.output_tokens_per_s.map(|rate| rate * by);
+                rates.requests_per_s = rates.requests_per_s.map(|rate| rate * by);
+            }
+        }
+        run
+    };
+    assert!(scales(&one, &faster(&two, 1.6)));
+    // a level above it that served no more shows that it was the server's limit
+    let mut flat = one.clone();
+    flat.cells.push(faster(&one, 0.99).cells.remove(0));
+    "c99".clone_into(&mut flat.cells[1].id);
+    flat.cells[1].load = bench_schema::Load::closed(99);
+    assert!(scales(&flat, &two));
+    // arrivals that both keep up with
+    let open = |run: &RunRecord| {
+        let mut run = run.clone();
+        run.cells[0].load = bench_schema::Load::Open {
+            rate_per_s: Some(1.0),
+            arrival: bench_schema::ArrivalKind::Poisson,
+            in_flight_cap: None,
+        };
+        run
+    };
+    assert!(!scales(&open(&one), &open(&faster(&two, 1.6))));
 }
 
 #[test]
@@ -624,6 +681,58 @@ fn waits_of_one_queue_are_one_value_and_no_verdict_on_two_servers() {
     let found = held(one_place(0.03, 1.0, 1), one_place(0.03, 1.1, 2));
     let e2e = found.rows.iter().find(|row| row.quantity == "e2e.paired");
     assert_eq!(e2e.unwrap().verdict, ComparisonVerdict::Worse);
+}
+
+/// Each cell of `bench-latency` has too few requests to be compared alone; all of them are the same 12 requests a cell on both sides.
+#[test]
+fn cells_with_few_requests_are_compared_and_gated_together() {
+    let short_cells = |slower: f64, seed: u64| {
+        let run = sweep("short cells");
+        let mut noise = Noise(seed);
+        let mut now = 0.0;
+        let cells = run.cells.iter().zip(1_u32..).map(|(cell, number)| {
+            let requests = (0..12).map(|id| {
+                let took = 0.2 * f64::from(number) * slower * (0.1 * noise.normal()).exp();
+                let [start, end] =
+                    [now, now + took].map(|s| Stamp::EPOCH + Nanos::from_secs_f64(s));
+                now += took;
+                RequestSample {
+                    id,
+                    due: start,
+                    start,
+                    end,
+                    ttft: Some(took * 1e8),
+                    output_tokens: Some(20),
+                    events: 20,
+                    ..RequestSample::default()
+                }
+            });
+            CellSamples {
+                cell: cell.id.clone(),
+                requests: requests.collect(),
+                ..CellSamples::default()
+            }
+        });
+        let samples: Vec<CellSamples> = cells.collect();
+        (run, samples)
+    };
+    let base = short_cells(1.0, 1);
+    assert!(base.0.cells.len() > 2 && base.0.cells.iter().all(|cell| !cell.load.is_open()));
+    let verdicts = |slower: f64, seed: u64| {
+        let new = short_cells(slower, seed);
+        let samples = ComparedSamples {
+            base: &[&base.1],
+            new: &[&new.1],
+        };
+        let found = compare(&[&base.0], &[&new.0], samples, &CompareOptions::default()).unwrap();
+        let rules = RegressionRule::list(&["e2e:5%"]).unwrap();
+        let outcomes = gate(&found, &rules).unwrap();
+        let told = |of: &bench_insight::GateOutcome| (of.cell.clone(), of.verdict);
+        outcomes.iter().map(told).collect::<Vec<_>>()
+    };
+    let together = |verdict| vec![("all cells".to_owned(), verdict)];
+    assert_eq!(verdicts(1.0, 2), together(GateVerdict::Passed));
+    assert_eq!(verdicts(1.15, 3), together(GateVerdict::Regressed));
 }
 
 #[test]

@@ -33,6 +33,15 @@ use packed_rows::{PackedRows, Traits};
 use row::Row;
 use rows::{GroupSet, GroupTable, Population};
 
+/// A quantile that a target limits: of all requests of a cell, or of one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// The metric, the quantile and its limit, for no use case.
+    pub slo: Slo,
+    /// Label and name of the group, as in [`GroupRecord`]; absent for all requests.
+    pub group: Option<(String, String)>,
+}
+
 /// What the records alone do not tell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellContext {
@@ -42,6 +51,8 @@ pub struct CellContext {
     pub stop: StopRule,
     /// Objectives to judge.
     pub slos: Vec<Slo>,
+    /// Quantiles that targets limit, judged like objectives; they count for no goodput.
+    pub thresholds: Vec<Threshold>,
     /// Length categories to group by.
     pub categories: LengthCategories,
     /// TTFT in nanoseconds of such a prompt at concurrency 1, for a queue time that is marked as an estimate; used only
@@ -58,6 +69,7 @@ impl CellContext {
             load,
             stop: StopRule::default(),
             slos: Vec::new(),
+            thresholds: Vec::new(),
             categories: LengthCategories::default(),
             queue_baseline: None,
             exact_gaps: EXACT,
@@ -77,8 +89,14 @@ impl CellContext {
             let met = values.iter().filter(|gap| **gap <= slo.limit);
             [met.count(), values.len()]
         };
-        let on_gaps = self.slos.iter().filter(|slo| slo::is_on_gaps(slo));
-        on_gaps.map(within)
+        self.on_gaps().map(within)
+    }
+
+    /// What limits single gaps, in the order in which counts of them are kept.
+    fn on_gaps(&self) -> impl Iterator<Item = &Slo> {
+        let of_targets = self.thresholds.iter().map(|of| &of.slo);
+        let all = self.slos.iter().chain(of_targets);
+        all.filter(|slo| slo::is_on_gaps(slo))
     }
 
     /// The origin of the headline latencies: `due` in an open loop, `sent` in a closed one.
@@ -120,6 +138,8 @@ pub struct CellSummary {
     pub cap_hits: u64,
     /// Objectives.
     pub slos: Vec<SloOutcome>,
+    /// How each of [`CellContext::thresholds`] came out.
+    pub thresholds: Vec<SloOutcome>,
     /// Requests that met every objective.
     pub goodput: Option<Goodput>,
     /// Rate at which requests were really sent.
@@ -236,6 +256,17 @@ impl CellAccumulator {
     /// only known once all have been read.
     pub fn set_queue_baseline(&mut self, ttft_ns: Option<f64>) {
         self.context.queue_baseline = ttft_ns;
+    }
+
+    /// Endpoints are numbers in records: thresholds of a server at one of these URLs are about its number.
+    pub fn name_endpoints(&mut self, urls: &[String]) {
+        let groups = self.context.thresholds.iter_mut();
+        for (by, name) in groups.filter_map(|of| of.group.as_mut()) {
+            let number = urls.iter().position(|url| url == name);
+            if let Some(number) = number.filter(|_| by == "endpoint") {
+                *name = number.to_string();
+            }
+        }
     }
 
     /// Adds a request. Warm-up is counted apart; of it, what is in flight as the measurement begins is load, and its tokens are output.
@@ -422,6 +453,7 @@ impl CellAccumulator {
         // Objectives are about everything that was planned, from the first due to the last end.
         let judge = slo::Judge::new(&self, &rows);
         let slos = judge.outcomes();
+        let thresholds = judge.thresholds();
         let goodput = judge.goodput(rates::seconds_of(&repeats, &windows), &slos);
         let counts = Counts {
             backed_off: self.backed_off,
@@ -458,6 +490,7 @@ impl CellAccumulator {
             metrics,
             groups,
             slos,
+            thresholds,
             goodput,
         }
     }

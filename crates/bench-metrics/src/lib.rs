@@ -52,7 +52,9 @@ mod tables;
 mod timeline;
 
 pub use blocks::{BlockMean, Part};
-pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
+pub use cell::{
+    CellAccumulator, CellContext, CellSummary, LengthCategories, Threshold, summarise_cell,
+};
 pub use change::{Segment, bin_by_time, change_points, weighted_change_points};
 pub use compare::{
     CompareOptions, Comparison, FEWEST_BLOCKS, Looks, Test, Verdict, compare_estimates,
@@ -69,8 +71,7 @@ pub use in_flight::InFlight;
 pub use latency::{Instants, Within, latency};
 pub use memory::{Memory, lag_one};
 pub use objective::{
-    share_interval, share_within, values_of_distribution_to_decide, values_to_decide, verdict,
-    verdict_of_distribution,
+    outcome_of_distribution, share_interval, share_within, values_to_decide, verdict,
 };
 pub use packed::{IntReader, PackedInts, presence};
 pub use precision::{Figure, Precision, Progress, parse_quantile};

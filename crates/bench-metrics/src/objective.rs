@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 
-use bench_schema::{Distribution, Interval, Share, SloVerdict};
+use bench_schema::{Distribution, Interval, Share, Slo, SloOutcome, SloVerdict};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
@@ -37,34 +37,44 @@ pub fn values_to_decide(share: f64, q: f64) -> Option<f64> {
     values.is_finite().then_some(values)
 }
 
-/// The verdict where only a distribution is known: what its quantiles and extremes tell of the share within, for as many independent values
+/// The outcome where only a distribution is known: what its quantiles and extremes tell of the share within, for as many independent values
 /// as it is worth: as a tail is, or all where no value is beyond halfway from the median to the limit. `None` where that is unknown.
-pub fn verdict_of_distribution(d: &Distribution, q: f64, limit: f64) -> Option<SloVerdict> {
-    let told = Told::of(d, limit)?;
+pub fn outcome_of_distribution(d: &Distribution, slo: &Slo) -> Option<SloOutcome> {
+    let told = Told::of(d, slo.limit)?;
     // However alike they are, lost requests were lost.
     let lost = wilson_share(told.failed / told.all, told.all, LEVEL)?.low?;
-    let ((least, _), (most, _)) = (told.within, told.beyond);
-    let high = wilson_share(most, told.worth, LEVEL)?.high?.min(1.0 - lost);
+    let ((least, low), (most, high)) = (told.within, told.beyond);
+    let upper = wilson_share(most, told.worth, LEVEL)?.high?.min(1.0 - lost);
     let shown = Interval {
-        low: wilson_share(least, told.worth, LEVEL)?.low?.min(high),
-        high,
+        low: wilson_share(least, told.worth, LEVEL)?.low?.min(upper),
+        high: upper,
         confidence: LEVEL,
     };
-    Some(verdict(&shown, q))
-}
-
-/// How many values like those of a distribution decide the same, failures among them: [`values_to_decide`] for the share within, on a line between the
-/// quantiles that are known, and for what its values are worth. `None` where no number will do, or nobody knows.
-pub fn values_of_distribution_to_decide(d: &Distribution, q: f64, limit: f64) -> Option<f64> {
-    let told = Told::of(d, limit)?;
-    let ((least, low), (most, high)) = (told.within, told.beyond);
-    let part = (limit - low) / (high - low);
-    let share = if part.is_finite() {
-        least + part.clamp(0.0, 1.0) * (most - least)
-    } else {
-        least
-    };
-    Some(values_to_decide(share, q)? * told.all / told.worth)
+    // on a line between the quantiles that are known
+    let part = Some((slo.limit - low) / (high - low)).filter(|part| part.is_finite());
+    let value = least + part.map_or(0.0, |part| part.clamp(0.0, 1.0)) * (most - least);
+    let entry = d.quantile_entry(slo.q);
+    let with_failures = d.with_failures.as_ref().map(|view| {
+        let mut all = view.quantiles.iter();
+        all.find(|(q, _)| (q - slo.q).abs() < 1e-9)
+            .and_then(|of| of.1)
+    });
+    Some(SloOutcome {
+        slo: slo.clone(),
+        measured: with_failures.unwrap_or(entry.map(|entry| entry.value)),
+        // what failures move has no interval of its own
+        interval: entry
+            .and_then(|entry| entry.interval)
+            .filter(|_| told.failed <= 0.0),
+        verdict: verdict(&shown, slo.q),
+        within: Some(Share {
+            value,
+            effective: told.worth,
+        }),
+        attainment: value,
+        attainment_interval: shown,
+        vacuous: 0,
+    })
 }
 
 /// What a distribution tells of the share of its values within a limit.

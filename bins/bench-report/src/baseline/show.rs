@@ -1,7 +1,7 @@
 //! Baselines as text: the list, one as a reference document, and targets: those that a baseline set and how far they got, and those of the
 //! next round.
 
-use bench_insight::{NextTarget, TargetProgress, next_round, progress, targets};
+use bench_insight::{Judged, NextTarget, Target, TargetProgress, next_round, progress, targets};
 use bench_report::findings::{advice, headline};
 use bench_report::{Cell, Column as Heading, Table, measured_words as measured, plain_text};
 use bench_schema::{CellRecord, Metric, RunRecord, SloVerdict, TargetOutcome, TrustVerdict};
@@ -153,7 +153,7 @@ pub(super) fn document(
         out.push('\n');
     }
     let goals = match runs.first() {
-        Some(first) => targets(&manifest.goals, &first.record)?,
+        Some(first) => outcomes(&manifest.goals, &first.record)?,
         None => Vec::new(),
     };
     let goals = goals.into_iter().map(|outcome| {
@@ -185,6 +185,12 @@ struct OwnGoal {
     outcome: &'static str,
 }
 
+/// How goals come out by a stored record.
+fn outcomes(goals: &[String], run: &RunRecord) -> Result<Vec<TargetOutcome>, CommandError> {
+    let goals = Target::parse_all(goals)?;
+    Ok(targets(&goals, run, &Judged::new()))
+}
+
 /// The word for a goal that is met, that nobody can tell of, or that is missed.
 fn reached(outcome: &TargetOutcome, [met, cannot_tell, missed]: [&'static str; 3]) -> &'static str {
     match outcome.verdict {
@@ -211,7 +217,7 @@ pub(super) fn read(lists: &[String]) -> Result<Vec<String>, CommandError> {
         .filter(|goal| !goal.is_empty())
         .collect();
     for goal in &goals {
-        bench_insight::Target::parse(goal)?;
+        Target::parse(goal)?;
     }
     Ok(goals)
 }
@@ -223,7 +229,7 @@ pub(super) fn unmeasured(
 ) -> Result<Vec<String>, CommandError> {
     let mut notes = Vec::new();
     for run in runs {
-        for outcome in targets(goals, &run.record)? {
+        for outcome in outcomes(goals, &run.record)? {
             if outcome.measured.is_none() {
                 notes.push(format!(
                     "goal {}: {} does not have this quantity, or failures make it unbounded",
@@ -242,7 +248,7 @@ impl Goals {
         base: &RunRecord,
         new: &RunRecord,
     ) -> Result<Self, CommandError> {
-        let (before, now) = (targets(own, base)?, targets(own, new)?);
+        let (before, now) = (outcomes(own, base)?, outcomes(own, new)?);
         let joined = |(before, now): (TargetOutcome, TargetOutcome)| OwnGoal {
             before: before.measured,
             now: now.measured,

@@ -21,8 +21,8 @@ pub struct Asked {
     pub attain: Option<f64>,
     /// The search for a capacity, where one was asked for.
     pub search: Option<SearchAsked>,
-    /// Gates, as written.
-    pub targets: Vec<String>,
+    /// Gates, in the order given.
+    pub targets: Vec<Target>,
     /// Price of the server per hour, in any currency.
     pub price_per_hour: Option<f64>,
     /// Whether answers of exactly the asked length were asked for.
@@ -34,7 +34,7 @@ impl Asked {
     /// not known.
     ///
     /// # Errors
-    /// [`InsightError::BadObjective`] for an objective that cannot be read.
+    /// [`InsightError::BadObjective`] for an objective that cannot be read, [`InsightError::BadTarget`] for a target.
     pub fn of(config: &Value) -> Result<Self, InsightError> {
         let bad = |objective: &str, problem: String| InsightError::BadObjective {
             objective: objective.to_owned(),
@@ -54,7 +54,7 @@ impl Asked {
                 .first()
                 .and_then(|text| text.parse().ok()),
             search: crate::search::asked(|key| texts(config, key).into_iter().next()),
-            targets: texts(config, "target"),
+            targets: Target::parse_all(&texts(config, "target"))?,
             price_per_hour: texts(config, "price_per_hour")
                 .first()
                 .and_then(|text| text.parse().ok()),
@@ -79,11 +79,11 @@ impl Asked {
 
 /// Quantiles that the user asked to know, and that the run does not decide anything about: of a precision rule, or of a target that nobody can
 /// tell. What is met or missed holds for as many values as there are.
-pub(super) fn quantiles(run: &RunRecord) -> Vec<(Metric, f64)> {
-    let open = |target: &&TargetOutcome| target.verdict == Some(SloVerdict::CannotTell);
-    let gates = run.targets.iter().filter(open);
+pub(super) fn quantiles(run: &RunRecord, targets: &[Target]) -> Vec<(Metric, f64)> {
+    let is_open = |of: &TargetOutcome| of.verdict == Some(SloVerdict::CannotTell);
+    let gates = targets.iter().zip(&run.targets);
     let mut all: Vec<(Metric, f64)> = gates
-        .filter_map(|gate| Target::parse(&gate.target).ok()?.quantile())
+        .filter_map(|(gate, outcome)| gate.quantile().filter(|_| is_open(outcome)))
         .collect();
     let rules = run.cells.iter().flat_map(|cell| &cell.stop.precision);
     all.extend(rules.filter_map(|text| {

@@ -119,48 +119,18 @@ impl Quantity {
         }
     }
 
+    /// The same of a subject: every cell has it, as far as it was measured.
+    pub(super) fn is_told_of(self, subject: &Subject<'_>) -> bool {
+        match subject {
+            Subject::Cell(_) => true,
+            Subject::Group(cell, _) => self.is_told_of_groups(cell.load.is_open()),
+        }
+    }
+
     /// Whether it is about what the objectives ask for.
     pub(super) fn needs_objectives(self) -> bool {
         matches!(self, Self::Figure("attainment"))
             || matches!(self, Self::Rate(name) if name.starts_with("goodput"))
-    }
-
-    /// Of a quantile: whether it is at most the limit, by the share within; `None` where that is unknown.
-    pub(super) fn share_verdict(self, subject: &Subject<'_>, limit: f64) -> Option<SloVerdict> {
-        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
-            return None;
-        };
-        bench_metrics::verdict_of_distribution(subject.distribution(metric)?, q, limit)
-    }
-
-    /// How many values would decide a quantile that nobody can tell.
-    pub(super) fn values_to_decide(self, subject: &Subject<'_>, limit: f64) -> Option<f64> {
-        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
-            return None;
-        };
-        let of = subject.distribution(metric)?;
-        bench_metrics::values_of_distribution_to_decide(of, q, limit)
-    }
-
-    /// Of a quantile: the objective that asks for the same within the same limit, which was judged by single requests.
-    pub(super) fn objective<'a>(self, subject: &Subject<'a>, limit: f64) -> Option<&'a SloOutcome> {
-        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
-            return None;
-        };
-        let asked = Slo {
-            metric,
-            q,
-            limit,
-            use_case: None,
-        };
-        let (judged, name) = match subject {
-            Subject::Cell(cell) => (&cell.slos, None),
-            Subject::Group(_, group) => (&group.slos, Some(&group.name)),
-        };
-        judged.iter().find(|outcome| {
-            let of_all = outcome.slo.use_case.is_none() || outcome.slo.use_case.as_ref() == name;
-            of_all && same_objective(&outcome.slo, &asked)
-        })
     }
 
     /// What it takes to decide, of so many values: single gaps are no requests.
@@ -177,7 +147,7 @@ impl Quantity {
         }
     }
 
-    /// What was measured; `None` where it was not.
+    /// What was measured; `None` where it was not, and of a quantile, which is judged by single requests.
     pub(super) fn of(self, subject: &Subject<'_>) -> Option<Measured> {
         match self {
             Self::Rate(name) => rate(subject, name),
@@ -188,6 +158,21 @@ impl Quantity {
         }
         .filter(|measured| !measured.value.is_nan())
     }
+}
+
+/// How a quantile came out by what a record stores: the objective with its limit, else its distribution.
+pub(super) fn stored_outcome(subject: &Subject<'_>, limited: &Slo) -> Option<SloOutcome> {
+    let (judged, name) = match subject {
+        Subject::Cell(cell) => (&cell.slos, None),
+        Subject::Group(_, group) => (&group.slos, Some(&group.name)),
+    };
+    let is_it = |outcome: &&SloOutcome| {
+        let of_all = outcome.slo.use_case.is_none() || outcome.slo.use_case.as_ref() == name;
+        of_all && same_objective(&outcome.slo, limited)
+    };
+    let stored = judged.iter().find(is_it).cloned();
+    let distribution = subject.distribution(limited.metric);
+    stored.or_else(|| bench_metrics::outcome_of_distribution(distribution?, limited))
 }
 
 /// A measured value and how well it is known.
@@ -203,7 +188,7 @@ pub(super) struct Measured {
 pub(super) enum Known {
     /// A fact of this run, not an estimate: a count, an extreme.
     Exactly,
-    /// An estimate from so many values, with its interval where there is one; a quantile without one needs so many values.
+    /// An estimate from so many values, with its interval where there is one.
     Estimate { interval: Option<Interval>, n: u64 },
     /// An estimate over so many seconds.
     OverTime {
@@ -213,6 +198,17 @@ pub(super) enum Known {
 }
 
 impl Measured {
+    /// The quantile that was judged, of so many requests: +∞ where too many were lost; `None` where nothing was measured.
+    pub(super) fn of_judged(judged: &SloOutcome, n: u64) -> Option<Self> {
+        let value = match judged.verdict {
+            SloVerdict::Fail => judged.measured.unwrap_or(f64::INFINITY),
+            _ => judged.measured?,
+        };
+        let interval = judged.interval;
+        let known = Known::Estimate { interval, n };
+        Some(Self { value, known })
+    }
+
     fn exact(value: f64) -> Self {
         Self {
             value,
@@ -275,38 +271,21 @@ impl Statistic {
             Self::Max => Some(Measured::exact(d.max)),
             Self::Sd => d.sd.map(Measured::exact),
             Self::Cov => d.cov.map(Measured::exact),
-            Self::Quantile(q) => quantile(d, q),
+            Self::Quantile(_) => None,
         }
     }
 }
 
-/// A quantile with its interval. A failed request is slower than any limit: it moves the quantile up, to +∞ where there are many.
-fn quantile(d: &Distribution, q: f64) -> Option<Measured> {
-    let entry = d.quantile_entry(q)?;
-    let failures = d.with_failures.as_ref();
-    let raised = failures.and_then(|view| {
-        let found = view.quantiles.iter().find(|(at, _)| (at - q).abs() < 1e-9);
-        found.map(|(_, value)| value.unwrap_or(f64::INFINITY))
-    });
-    let value = raised.unwrap_or(entry.value);
-    if value.is_infinite() {
-        return Some(Measured::exact(value));
-    }
-    // What moved the value up moved its interval up with it.
-    let factor = view::positive(entry.value).map_or(1.0, |plain| value / plain);
-    let interval = entry.interval.map(|i| Interval {
-        low: i.low * factor,
-        high: i.high * factor,
-        ..i
-    });
-    Some(Measured {
-        value,
-        known: Known::Estimate { interval, n: d.n },
-    })
-}
-
 impl<'a> Subject<'a> {
-    fn counts(&self) -> &'a Counts {
+    /// Label and name of the group, where it is one.
+    pub(super) fn group(&self) -> Option<(&'a str, &'a str)> {
+        match self {
+            Self::Cell(_) => None,
+            Self::Group(_, group) => Some((&group.by, &group.name)),
+        }
+    }
+
+    pub(super) fn counts(&self) -> &'a Counts {
         match self {
             Self::Cell(cell) => &cell.counts,
             Self::Group(_, group) => &group.counts,

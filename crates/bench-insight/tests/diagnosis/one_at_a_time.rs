@@ -1,11 +1,12 @@
 //! The grid of `bench-latency`: short cells of equal requests, one at a time and one cell after the other.
 
-use bench_insight::{CellSamples, analyse_run, findings};
+use bench_insight::{CellSamples, Conclusion, analyse_run, conclude_run, findings};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{
-    Cause, Exchange, Fact, Factor, Finding, Known, Outcome, RequestRecord, RunRecord, SloVerdict,
-    TokenSource, Usage,
+    Cause, Exchange, Fact, Factor, FailureKind, Finding, Known, Outcome, RequestRecord, RunRecord,
+    SloVerdict, Stage, TargetOutcome, TokenSource, Usage,
 };
+use serde_json::json;
 
 use super::sim::{Ms, bare, events_at, stamp, template};
 
@@ -268,6 +269,22 @@ fn a_cold_first_request_of_a_grid_is_a_slow_start() {
     assert!(grows.is_none_or(|grows| grows < 0.03), "{grows:?}");
 }
 
+/// The first cell and two requests of the second: as well the prompt could be slow, but for the rest of the second cell.
+#[test]
+fn a_slow_start_that_ends_in_the_second_cell_is_no_quick_stretch() {
+    let serves: Serves = |asked| {
+        let (first, each) = calm(asked);
+        let pace = match asked.number {
+            0..=12 => 2.4,
+            13 => 1.35,
+            _ => 1.0,
+        };
+        (first * pace, each * pace)
+    };
+    let all = said(&[12, 30], 12, serves);
+    assert_eq!(causes(&all), [Cause::ColdStart]);
+}
+
 #[test]
 fn slow_requests_of_short_cells_are_told() {
     let all = said(&[16, 48], 8, four_slow);
@@ -294,22 +311,158 @@ fn cells_whose_first_requests_are_slow_each_time_do_not_drift() {
     assert!(!causes(&all).contains(&Cause::Drift), "{:?}", causes(&all));
 }
 
+/// As while a cache grows: from the first token to the last its time doubles.
+#[test]
+fn times_that_bend_with_the_answer_are_no_line() {
+    let of_answers = |bend: f64| {
+        let (run, samples) = grid_of([&[8, 32, 64]; 3], 10, |asked, tokens| {
+            let (first, each) = calm(asked);
+            let at = |i: f64| first + each * i + bend * i * i / 2.0;
+            let events: Vec<Ms> = (0..tokens).map(|i| at(i as f64)).collect();
+            answered(asked, &events)
+        });
+        let all = findings(&run, &samples);
+        let told = all.iter().find(|f| f.code == Fact::OutputLength.into());
+        told.and_then(|f| f.figure(&Known::TimePerOutputToken.into()))
+    };
+    let each = of_answers(0.0).unwrap();
+    assert!((6.9e6..7.1e6).contains(&each), "{each}");
+    assert_eq!(of_answers(0.1), None);
+}
+
+fn refused() -> Outcome {
+    Outcome::Failed {
+        stage: Stage::Headers,
+        failure: FailureKind::Status,
+        message: "HTTP 503".to_owned(),
+    }
+}
+
+/// What a run of these requests, one after the other, says of a target.
+fn target(
+    asked: &serde_json::Value,
+    requests: usize,
+    answer: impl Fn(&Asked) -> RequestRecord,
+) -> TargetOutcome {
+    let mut run = template();
+    run.config = asked.clone();
+    run.cells = vec![bare("c1", requests)];
+    let mut conclusion = Conclusion::new(&run).unwrap();
+    for number in 0..requests {
+        let at = 400.0 * number as f64;
+        let mut record = answer(&Asked {
+            at,
+            number,
+            prompt: 19,
+        });
+        record.id = number as u64;
+        "c1".clone_into(&mut record.cell);
+        conclusion.push(&record);
+    }
+    let concluded = conclusion.finish(&mut run);
+    conclude_run(&mut run, concluded.evidence).unwrap();
+    run.targets.remove(0)
+}
+
 #[test]
 fn a_target_says_how_many_values_decide_and_so_many_do() {
-    let outcome = |repeats: usize| {
-        let (run, _) = grid(&[16], repeats, calm);
-        let asked = ["short-x-16:ttft.p95<=25ms"];
-        bench_insight::targets(&asked, &run).unwrap().remove(0)
-    };
+    let asked = json!({"target": "c1:ttft.p95<=25ms"});
+    let outcome = |n| target(&asked, n, |asked| answered(asked, &evenly(calm(asked), 16)));
     let few = outcome(26);
     assert_eq!(few.verdict, Some(SloVerdict::CannotTell));
-    let note = few.note.unwrap();
     assert_eq!(
-        note,
-        "26 values in short-x-16 are too few to decide; about 73 are needed"
+        few.note.unwrap(),
+        "100 % of the values in c1 are within the limit (95 % interval 87–100 %), and 95 % are needed; about 73 requests in total would decide"
     );
     assert_eq!(outcome(72).verdict, Some(SloVerdict::CannotTell));
     assert_eq!(outcome(73).verdict, Some(SloVerdict::Pass));
+}
+
+/// 186 of 200 within show no 90 %, whether a target or an objective asks; the interval of the P90 of those that were answered lay below the limit.
+#[test]
+fn a_target_says_what_an_objective_with_its_limit_says() {
+    let outcome = |asked, lost_of_15: usize| {
+        target(&asked, 200, |asked| {
+            let mut record = answered(asked, &evenly(calm(asked), 16));
+            if (asked.number * 7) % 15 < lost_of_15 {
+                record.wire = Exchange::nothing(refused());
+                record.wire.sent = Some(stamp(asked.at));
+                record.wire.closed = Some(stamp(asked.at + 5.0));
+            }
+            record
+        })
+    };
+    for (lost, verdict) in [
+        (0, SloVerdict::Pass),
+        (1, SloVerdict::CannotTell),
+        (4, SloVerdict::Fail),
+    ] {
+        let alone = outcome(json!({"target": "e2e.p90<=300ms"}), lost);
+        let beside = outcome(
+            json!({"target": "e2e.p90<=300ms", "slo": "p90:e2e=300ms"}),
+            lost,
+        );
+        assert_eq!((alone.verdict, &alone), (Some(verdict), &beside), "{lost}");
+        let above = outcome(json!({"target": "e2e.p90>300ms"}), lost);
+        assert_eq!(
+            above.verdict == Some(SloVerdict::CannotTell),
+            lost == 1,
+            "{above:?}"
+        );
+        assert_eq!(above.met, lost == 4, "{above:?}");
+    }
+}
+
+/// A lost request is no late one, and has no speed.
+#[test]
+fn a_target_on_what_nobody_waits_for_is_about_requests_that_have_it() {
+    let outcome = |text: &str| {
+        target(&json!({"target": text}), 200, |asked| {
+            let mut record = answered(asked, &evenly(calm(asked), 16));
+            if asked.number.is_multiple_of(3) {
+                record.wire = Exchange::nothing(refused());
+            }
+            record
+        })
+    };
+    for text in [
+        "lateness.p95<=5ms",
+        "tokens_per_s_user.p50>=1",
+        "input_tokens.p95<=19",
+    ] {
+        assert!(outcome(text).met, "{text}: {:?}", outcome(text));
+    }
+    assert!(!outcome("tokens_per_s_user.p50>=1000000").met);
+}
+
+#[test]
+fn a_target_on_a_group_is_about_its_requests() {
+    let outcome = |text: &str| {
+        target(&json!({"target": text}), 200, |asked| {
+            let slow = asked.number.is_multiple_of(2);
+            let (first, each) = calm(asked);
+            let first = if slow { first + 100.0 } else { first };
+            let mut record = answered(asked, &evenly((first, each), 16));
+            record.use_case = Some(if slow { "mail" } else { "chat" }.to_owned());
+            record.wire.connection.endpoint = u32::from(slow);
+            record
+        })
+    };
+    for (text, met) in [
+        ("use_case=chat:ttft.p95<=25ms", true),
+        ("use_case=mail:ttft.p95<=25ms", false),
+        ("endpoint=http://a:ttft.p95<=25ms", true),
+        ("endpoint=http://b:ttft.p95<=25ms", false),
+        ("ttft.p95<=25ms", false),
+    ] {
+        let outcome = outcome(text);
+        let verdict = if met {
+            SloVerdict::Pass
+        } else {
+            SloVerdict::Fail
+        };
+        assert_eq!(outcome.verdict, Some(verdict), "{text}: {outcome:?}");
+    }
 }
 
 #[test]

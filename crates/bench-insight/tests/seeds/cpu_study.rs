@@ -1,9 +1,21 @@
 //! Performance Benchmarking, phase 4: GPT-2 on a CPU.
 
-use bench_insight::targets;
-use bench_schema::{Fact, GroupRecord, Known, Metric, RunRecord, SloVerdict};
+use bench_insight::{InsightError, Judged, Target};
+use bench_schema::{Fact, GroupRecord, Known, Metric, RunRecord, SloVerdict, TargetOutcome};
 
 use super::{fact, figures, found, load, near};
+
+/// How targets come out in a published table.
+fn targets<S: AsRef<str>>(
+    texts: &[S],
+    run: &RunRecord,
+) -> Result<Vec<TargetOutcome>, InsightError> {
+    Ok(bench_insight::targets(
+        &Target::parse_all(texts)?,
+        run,
+        &Judged::new(),
+    ))
+}
 
 /// The run with its first cell alone.
 fn first(run: &RunRecord) -> RunRecord {

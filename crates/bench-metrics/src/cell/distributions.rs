@@ -33,6 +33,11 @@ pub(super) fn of_rows(
     all
 }
 
+/// Whether users wait for its end, which never comes of a lost request.
+pub(super) fn is_waited_for(metric: Metric) -> bool {
+    metric.unit() == Unit::Ns && !matches!(metric, Metric::Lateness | Metric::Connect)
+}
+
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
     // Whatever became of a request, the client sent it in time or late.
     let counts = |row: &&&Row| row.tells(metric) || metric == Metric::Lateness;
@@ -45,10 +50,7 @@ fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution>
     };
     let values: Vec<f64> = told().filter_map(value).collect();
     let mut found = summarise(&values, metric.unit())?;
-    if lost > 0
-        && metric.unit() == Unit::Ns
-        && !matches!(metric, Metric::Lateness | Metric::Connect)
-    {
+    if lost > 0 && is_waited_for(metric) {
         found.with_failures = Sample::of(&values).and_then(|s| failure_view(&s, lost));
     }
     if bounded > 0 {

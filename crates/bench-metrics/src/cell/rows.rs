@@ -105,6 +105,15 @@ impl GroupTable {
         id
     }
 
+    /// Whether a set has this group, told by its label and name.
+    pub(crate) fn holds(&self, set: GroupSet, (by, name): &(String, String)) -> bool {
+        let mut groups = self.ids(set).into_iter();
+        groups.any(|id| {
+            let group = self.groups.get(usize::from(id));
+            group.is_some_and(|group| group.by == by && group.name == *name)
+        })
+    }
+
     /// Names of use cases by group id.
     pub(crate) fn use_cases(&self) -> BTreeMap<String, u16> {
         let of_use_case = self.index.iter().filter(|((by, _), _)| *by == "use_case");

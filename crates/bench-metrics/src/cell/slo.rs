@@ -17,9 +17,10 @@ use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
 use crate::summary::{Clusters, interval_of};
 
-use super::CellAccumulator;
+use super::distributions::is_waited_for;
 use super::row::Row;
 use super::rows::GroupTable;
+use super::{CellAccumulator, CellContext, Threshold};
 
 /// Whether single gaps are what it limits.
 pub(super) fn is_on_gaps(slo: &Slo) -> bool {
@@ -28,8 +29,8 @@ pub(super) fn is_on_gaps(slo: &Slo) -> bool {
 
 /// Judges everything that was planned, sorted by time.
 pub(super) struct Judge<'a> {
+    context: &'a CellContext,
     slos: &'a [Slo],
-    headline: Origin,
     rows: &'a [Row],
     gaps: &'a GapStore,
     within: &'a PackedInts,
@@ -40,8 +41,8 @@ pub(super) struct Judge<'a> {
 impl<'a> Judge<'a> {
     pub(super) fn new(cell: &'a CellAccumulator, rows: &'a [Row]) -> Self {
         Self {
+            context: &cell.context,
             slos: &cell.context.slos,
-            headline: cell.context.headline(),
             rows,
             gaps: &cell.gaps,
             within: &cell.within,
@@ -52,7 +53,24 @@ impl<'a> Judge<'a> {
 
     /// The outcome of each objective.
     pub(super) fn outcomes(&self) -> Vec<SloOutcome> {
-        self.slos.iter().map(|slo| self.outcome(slo)).collect()
+        let own = |slo| {
+            self.rows
+                .iter()
+                .filter(|row| self.is_for(slo, row))
+                .collect()
+        };
+        let outcome = |slo| self.outcome(slo, own(slo));
+        self.slos.iter().map(outcome).collect()
+    }
+
+    /// The outcome of each threshold.
+    pub(super) fn thresholds(&self) -> Vec<SloOutcome> {
+        let outcome = |of: &Threshold| {
+            let group = of.group.as_ref();
+            let is_in = |row: &&Row| group.is_none_or(|of| self.groups.holds(row.groups, of));
+            self.outcome(&of.slo, self.rows.iter().filter(is_in).collect())
+        };
+        self.context.thresholds.iter().map(outcome).collect()
     }
 
     /// Requests that met every objective, per second from the first due to the last end, and as a share of all that were planned;
@@ -79,8 +97,10 @@ impl<'a> Judge<'a> {
             .iter()
             .find(|o| o.slo.use_case.is_none() && (o.attainment - attainment).abs() < 1e-12);
         let rows: Vec<&Row> = self.rows.iter().collect();
-        let attainment_interval =
-            alone.map_or_else(|| without_lost(own, &rows), |o| o.attainment_interval);
+        let attainment_interval = alone.map_or_else(
+            || without_lost(own, &rows, |row| row.lost),
+            |o| o.attainment_interval,
+        );
         Some(Goodput {
             requests_per_s: float(good().count()) / seconds,
             planned: Some(self.rows.len() as u64),
@@ -98,7 +118,7 @@ impl<'a> Judge<'a> {
             .from_origin(if slo.metric.from_origin(Origin::Due) == slo.metric {
                 Origin::Due
             } else {
-                self.headline
+                self.context.headline()
             })
     }
 
@@ -118,7 +138,7 @@ impl<'a> Judge<'a> {
 
     /// What decides whether a request meets an objective: +∞ where it was lost, −∞ where it has no such metric.
     fn decisive(&self, slo: &Slo, row: &Row) -> f64 {
-        if row.tells(self.metric(slo)) && !row.lost {
+        if self.tells(slo, row) && !is_lost(slo, row) {
             let value = row.instants().value(self.metric(slo));
             value.unwrap_or(f64::NEG_INFINITY)
         } else {
@@ -126,17 +146,26 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn outcome(&self, slo: &Slo) -> SloOutcome {
-        let rows: Vec<&Row> = self.rows.iter().filter(|r| self.is_for(slo, r)).collect();
+    /// Whether what became of a request says what an objective asks for. Whatever it was, the client sent it in time or late.
+    fn tells(&self, slo: &Slo, row: &Row) -> bool {
+        row.tells(self.metric(slo)) || slo.metric == Metric::Lateness
+    }
+
+    fn outcome(&self, slo: &Slo, mut rows: Vec<&Row>) -> SloOutcome {
+        if !is_waited_for(slo.metric) {
+            let metric = self.metric(slo);
+            rows.retain(|row| self.tells(slo, row) && row.instants().value(metric).is_some());
+        }
+        let lost = |row: &Row| is_lost(slo, row);
         let share = |rows: &[&Row]| {
             let values: Vec<f64> = rows.iter().map(|row| self.decisive(slo, row)).collect();
             let share = share_within(&values, slo.limit, slo.q);
             let interval = share.map_or_else(anything, |share| share_interval(&share));
-            (share, without_lost(interval, rows))
+            (share, without_lost(interval, rows, lost))
         };
         let (attained, attainment_interval) = share(&rows);
         // What the client stopped on purpose says nothing of how long the rest would have taken.
-        let tells = |r: &&Row| r.lost || r.tells(self.metric(slo));
+        let tells = |r: &&Row| lost(r) || self.tells(slo, r);
         let told: Vec<&Row> = rows.iter().copied().filter(tells).collect();
         let (seen, within) = match self.gaps {
             GapStore::Coarse(coarse) if is_on_gaps(slo) => {
@@ -145,7 +174,7 @@ impl<'a> Judge<'a> {
                 let within = all
                     .as_ref()
                     .and_then(|_| share_of_parts(parts.iter(), None, slo.q));
-                let lost = float(told.iter().filter(|row| row.lost).count());
+                let lost = float(told.iter().filter(|row| lost(row)).count());
                 let answered = 1.0 - lost / float(told.len());
                 (all.map(|all| counted(&all, slo, answered)), within)
             }
@@ -162,10 +191,11 @@ impl<'a> Judge<'a> {
         };
         // Where no answer has the metric, each meets the objective for want of it, which shows nothing; lost requests miss it all the same.
         let vacuous = told.iter().filter(|row| self.meets(slo, row).1).count();
-        let lost = told.iter().filter(|row| row.lost).count();
-        let nobody = vacuous > 0 && vacuous + lost == told.len();
+        let gone = told.iter().filter(|row| lost(row)).count();
+        let nobody = vacuous > 0 && vacuous + gone == told.len();
         let within = if nobody { share(&told).0 } else { within };
-        let by_share = |share: Share| verdict(&without_lost(share_interval(&share), &told), slo.q);
+        let by_share =
+            |share: Share| verdict(&without_lost(share_interval(&share), &told, lost), slo.q);
         let verdict = match within.filter(|_| seen.is_some() || nobody).map(by_share) {
             Some(SloVerdict::Pass) if nobody => SloVerdict::CannotTell,
             verdict => verdict.unwrap_or(SloVerdict::CannotTell),
@@ -185,8 +215,8 @@ impl<'a> Judge<'a> {
 
     /// How many gaps of each request are within an objective, where only that was kept; a lost one has as many as the others, none of them within.
     fn gaps_within(&self, slo: &Slo, rows: &[&Row]) -> Vec<Part> {
-        let on_gaps = self.slos.iter().filter(|slo| is_on_gaps(slo));
-        let place = on_gaps.take_while(|other| *other != slo).count();
+        let before = self.context.on_gaps().take_while(|other| *other != slo);
+        let place = before.count();
         let kept = |row: &Row| {
             let mut counts = self.within.read_from(usize::try_from(row.kept()?).ok()?);
             for _ in 0..2 * place {
@@ -208,7 +238,7 @@ impl<'a> Judge<'a> {
 
     /// A request's values of an objective's metric: its gaps for ITL and ICL, else one; +∞ where it was lost.
     fn values(&self, slo: &Slo, row: &Row) -> Vec<f64> {
-        if row.lost {
+        if is_lost(slo, row) {
             return vec![f64::INFINITY];
         }
         match (self.metric(slo), self.gaps, row.gaps()) {
@@ -222,6 +252,11 @@ impl<'a> Judge<'a> {
             (metric, _, _) => row.instants().value(metric).into_iter().collect(),
         }
     }
+}
+
+/// Whether a lost request counts as one that would have taken for ever.
+fn is_lost(slo: &Slo, row: &Row) -> bool {
+    row.lost && is_waited_for(slo.metric)
 }
 
 /// A quantile of values of which some are +∞ (failures), and are so here; an absent bound is unknown.
@@ -309,8 +344,8 @@ fn count_lost_in_full(clusters: &Clusters) -> Clusters {
 }
 
 /// The interval of a share without what lost requests rule out: however alike they are, they were lost, and no limit holds for them.
-fn without_lost(interval: Interval, rows: &[&Row]) -> Interval {
-    let lost = rows.iter().filter(|row| row.lost).count();
+fn without_lost(interval: Interval, rows: &[&Row], is_lost: impl Fn(&Row) -> bool) -> Interval {
+    let lost = rows.iter().filter(|row| is_lost(row)).count();
     let least = wilson(lost, rows.len(), LEVEL).and_then(|share| share.low);
     let high = interval.high.min(1.0 - least.unwrap_or(0.0));
     Interval {

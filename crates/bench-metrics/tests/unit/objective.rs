@@ -12,8 +12,16 @@ fn all_within_or_none_decides_where_the_quantile_has_no_bound() {
         .map(|i| 100.0 + f64::from(i * 1547 % 4001) / 40.0)
         .collect();
     let d = distribution(&values);
-    let p99 = |limit| verdict_of_distribution(&d, 0.99, limit).unwrap();
-    let p95 = |limit| verdict_of_distribution(&d, 0.95, limit).unwrap();
+    let of = |q, limit| {
+        let slo = Slo {
+            metric: bench_schema::Metric::Ttft,
+            q,
+            limit,
+            use_case: None,
+        };
+        outcome_of_distribution(&d, &slo).unwrap().verdict
+    };
+    let (p99, p95) = (|limit| of(0.99, limit), |limit| of(0.95, limit));
     // 80 of 80 show a share of 95.4 % at least: a p95, no p99.
     assert_eq!(
         (p95(250.0), p99(250.0)),
@@ -65,22 +73,4 @@ fn as_many_values_as_are_said_to_decide_do_and_one_less_does_not() {
         assert_eq!(told(needed - 1.0), SloVerdict::CannotTell);
     }
     assert_eq!(values_to_decide(0.95, 0.95), None);
-}
-
-#[test]
-fn a_distribution_tells_how_many_values_decide() {
-    let values: Vec<f64> = (0..26)
-        .map(|i| 100.0 + f64::from(i * 1547 % 4001) / 40.0)
-        .collect();
-    let d = distribution(&values);
-    // all are within, and none is beyond halfway: they do not depend on each other there
-    let needed = values_of_distribution_to_decide(&d, 0.95, 400.0).unwrap();
-    assert_eq!(needed.ceil().to_bits(), 73_f64.to_bits(), "{needed}");
-    // the median of the values lies on the limit
-    let middle = d.quantile(0.5).unwrap();
-    assert_eq!(values_of_distribution_to_decide(&d, 0.5, middle), None);
-    // between p50 and p90: a share of 0.7, of which 94 to 97 values show that it is no 0.8, and more where they depend on each other
-    let at = f64::midpoint(middle, d.quantile(0.9).unwrap());
-    let needed = values_of_distribution_to_decide(&d, 0.8, at).unwrap();
-    assert!(needed >= 61.0, "{needed}");
 }
