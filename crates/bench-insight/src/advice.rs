@@ -31,9 +31,7 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::Overload => vec![Action::LowerLoadOrAddReplicas],
         Cause::Queueing => vec![Action::RunMoreAtOnce, Action::LowerLoadOrAddReplicas],
         Cause::Prefill => vec![Action::CachePrefixes, Action::LargerPrefillSteps],
-        Cause::WaitingOrPrefill if alone(finding) => {
-            vec![Action::ReadServerMetrics, Action::LookInBetween]
-        }
+        Cause::WaitingOrPrefill if alone(finding) => vec![Action::LookInBetween],
         Cause::WaitingOrPrefill => vec![Action::ReadServerMetrics, Action::MeasureAlone],
         Cause::HeldBack => vec![Action::LookInBetween],
         Cause::DecodeSlowsWithLoad => {
@@ -139,11 +137,10 @@ pub(crate) fn is_unnamed(finding: &Finding) -> bool {
     !finding.evidence.iter().any(named)
 }
 
-/// Whether requests were sent one at a time.
+/// Whether requests were sent one at a time, so that they did not wait for each other.
 fn alone(finding: &Finding) -> bool {
-    finding
-        .figure(&Known::InFlight.into())
-        .is_some_and(|n| n <= 1.0)
+    let mut excluded = finding.ruled_out.iter();
+    excluded.any(|other| other.cause == Cause::Queueing)
 }
 
 /// The switch that turns a server's prefix cache off, in its own words; vLLM's where the kind is not known.

@@ -142,12 +142,23 @@ pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
 
 /// A long way to the first token that nothing here takes apart, with what the server counts of it as waiting.
 pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
+    unexplained::late_kind(look).or_else(|| untold(look, cost, told))
+}
+
+/// The same whatever single requests tell.
+pub(super) fn untold(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
     let start = Start::of(look)?;
+    // One request at a time waits for no other.
+    let (alone, others) = match look.concurrency() {
+        Some(1) => (Some(1.0), None),
+        _ => (None, in_flight(look)),
+    };
     Draft::in_cell(Cause::WaitingOrPrefill, cost, look.cell)
         .because(Known::TtftShare, start.share())
         .because(Known::Ttft, start.ttft)
-        .because(Known::InFlight, in_flight(look))
+        .because(Known::InFlight, others)
         .because(Known::QueueShare, told)
+        .rules_out(Cause::Queueing, Known::InFlight, alone)
         .refuted_by(match (told, look.concurrency()) {
             (_, Some(1)) => Experiment::BesideTheServer,
             (Some(_), _) => Experiment::OneAtATime,

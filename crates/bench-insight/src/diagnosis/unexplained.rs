@@ -65,7 +65,8 @@ struct Slow {
 /// Requests that are slow for their lengths. They cost no more than their content events bear out: where the server tells lengths that are not
 /// those of its answers, these are slow by its word only.
 fn slow(look: &Look<'_>) -> Option<Slow> {
-    if is_of_answer_length(look) {
+    let all = || look.slowness().into_iter().map(|(_, slow)| slow);
+    if is_of_answer_length(look) || is_one_bell(look.slowness()) {
         return None;
     }
     let of = |times: Vec<f64>| {
@@ -81,12 +82,11 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
             apart: false,
         })
     };
-    let told = of(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
+    let told = of(all().collect())?;
     let seen = look.seen.iter().map(|s| s.slow_by_events);
     let seen = of(seen.filter(|slow| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    let times = look.slowness().into_iter().map(|(_, slow)| slow).collect();
-    let apart = are_two_kinds(times);
+    let apart = are_two_kinds(all().collect());
     Some(Slow {
         cost,
         apart,
@@ -135,6 +135,32 @@ fn are_two_kinds(mut values: Vec<f64>) -> bool {
         let enough = fewest >= FEWEST_OF_A_KIND && fewest * 20 >= values.len();
         enough && two.after >= ALIKE * two.before && two.left <= LEFT * all
     })
+}
+
+/// Whether times, each with when it was sent, differ in both directions alike around one level that stays, as those of a server that takes now more and now
+/// less: half are slower than the others then, and have nothing in common.
+fn is_one_bell(mut times: Vec<(f64, f64)>) -> bool {
+    /// Of the variance around one level, the least that two levels leave of a bell; of a bell 0.36.
+    const LEFT: f64 = 0.3;
+    /// Correlation of neighbours from which on they are no chance.
+    const ALIKE: f64 = 0.3;
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let logs = times.iter().map(|(_, time)| time.ln());
+    let mut logs: Vec<f64> = logs.filter(|log| log.is_finite()).collect();
+    let n = logs.len() as f64;
+    let level = logs.iter().sum::<f64>() / n;
+    let moment =
+        |logs: &[f64], power| logs.iter().map(|x| (x - level).powi(power)).sum::<f64>() / n;
+    let (_, likeness) = bench_metrics::lag_one(logs.iter().map(|log| log - level));
+    let stays = likeness.unwrap_or(0.0) <= ALIKE.max(2.5 / n.sqrt());
+    logs.sort_by(f64::total_cmp);
+    let variance = moment(&logs, 2);
+    let skewness = moment(&logs, 3) / variance.powf(1.5);
+    let ranked: Vec<(f64, f64)> = logs.iter().map(|x| (0.0, *x)).collect();
+    let two = over_time::two_levels(&ranked);
+    // two standard errors of a bell's
+    let even = skewness <= 2.0 * (6.0 / n).sqrt();
+    stays && even && two.is_some_and(|two| two.left >= LEFT * n * variance)
 }
 
 impl Slow {
@@ -219,6 +245,8 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
             return first_token::by_chance(look, cost * part);
         }
         slow = rest;
+    } else if before_first.is_some_and(|part| part >= OF_WAITING) && wait_in_line(look) {
+        return first_token::untold(look, cost, None);
     }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
@@ -334,6 +362,9 @@ pub(super) fn after_idle(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Over the quick quarter's of as long prompts, a first token that is late.
+const LATE: f64 = 3.0;
+
 /// First tokens that take far longer than the quick quarter's of as long prompts.
 pub(super) struct Late {
     /// Of the requests.
@@ -345,8 +376,6 @@ pub(super) struct Late {
 
 /// Those of a part of the requests: few are chance, and most are no kind of their own.
 pub(super) fn late(look: &Look<'_>) -> Option<Late> {
-    /// Over the quick quarter.
-    const LATE: f64 = 3.0;
     const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
     let prefills = look.prefills();
     let first = look.seen.iter().filter_map(|s| s.request.ttft);
@@ -367,16 +396,64 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
     (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
 }
 
-/// The same as a finding, though whole answers differ too little to tell.
+/// Late first tokens of a closed loop that cost something; arrivals by chance wait for each other.
+fn late_and_costly(look: &Look<'_>) -> Option<Late> {
+    late(look).filter(|late| !look.is_open() && late.cost >= COSTS)
+}
+
+/// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody.
+pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
+    let late = late_and_costly(look)?;
+    let first = look.seen.iter().filter_map(|s| s.request.ttft);
+    let over = first.zip(look.prefills()).map(|(ttft, p)| ttft / p.quick);
+    let is_one = are_two_kinds(over.collect()) && !wait_in_line(look);
+    is_one.then(|| late.finding(look))?
+}
+
+/// The same, though whole answers differ too little to tell.
 fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
-    // Arrivals by chance wait for each other.
-    let late = late(look).filter(|late| !look.is_open() && late.cost >= COSTS)?;
-    Draft::in_cell(Cause::SlowRequests, late.cost, look.cell)
-        .because(Known::LateShare, late.share)
-        .because(Known::SlowRatio, late.ratio)
-        .because(Known::SlowBeforeFirst, 1.0)
-        .refuted_by(Experiment::WithServerMetrics)
-        .done()
+    let late = late_and_costly(look)?;
+    if wait_in_line(look) {
+        return first_token::untold(look, late.cost, None);
+    }
+    late.finding(look)
+}
+
+/// Whether those that get their first token late get it as long as a quick one takes after another's first or last: whoever waits in a queue goes on as
+/// somebody leaves it.
+fn wait_in_line(look: &Look<'_>) -> bool {
+    /// Of the quick first token, how near to another's moment is at it; of those that are late, the part that has to be. By chance half may be.
+    const NEAR: f64 = 0.2;
+    const MOST: f64 = 0.75;
+    let with_ttft = || look.seen.iter().filter(|s| s.first.is_some());
+    let mut moments: Vec<f64> = with_ttft()
+        .flat_map(|s| [Some(s.end), s.first])
+        .flatten()
+        .collect();
+    moments.sort_by(f64::total_cmp);
+    let late = with_ttft().zip(look.prefills()).filter_map(|(s, prefill)| {
+        let (first, quick) = (s.first?, prefill.quick);
+        (s.request.ttft? > LATE * quick).then_some((first - quick, NEAR * quick))
+    });
+    let (mut all, mut follow) = (0.0, 0.0);
+    for (at, near) in late {
+        let next = moments.partition_point(|moment| *moment < at - near);
+        let is_near = moments.get(next).is_some_and(|moment| *moment <= at + near);
+        all += 1.0;
+        follow += if is_near { 1.0 } else { 0.0 };
+    }
+    follow >= MOST * all
+}
+
+impl Late {
+    fn finding(&self, look: &Look<'_>) -> Option<Finding> {
+        Draft::in_cell(Cause::SlowRequests, self.cost, look.cell)
+            .because(Known::LateShare, self.share)
+            .because(Known::SlowRatio, self.ratio)
+            .because(Known::SlowBeforeFirst, 1.0)
+            .refuted_by(Experiment::WithServerMetrics)
+            .done()
+    }
 }
 
 /// A level that comes and goes: slow requests that were sent together.
