@@ -20,6 +20,40 @@ const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
+    by_shape(look).or_else(|| rises_early(look))
+}
+
+/// A time per token that rises at the beginning and stays, as where heat holds a server back or a cache fills: neither a line nor a step need fit, but
+/// nearly all of the later half take longer than nearly all of the first sixth, and no more are in flight than that makes.
+fn rises_early(look: &Look<'_>) -> Option<Finding> {
+    const FEWEST: usize = 24;
+    const RISES: f64 = 1.2;
+    let tpot = |s: &Seen<'_>| Some((s.sent, s.request.tpot()?, s.in_flight));
+    let mut points: Vec<(f64, f64, f64)> = look.seen.iter().filter_map(tpot).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let n = points.len();
+    if n < FEWEST || look.load_moves() || piles_up(look) {
+        return None;
+    }
+    let (early, late) = (points.get(..(n / 6).max(5))?, points.get(n / 2..)?);
+    let times = |of: &[(f64, f64, f64)], q| quantile(of.iter().map(|p| p.1).collect(), q);
+    let in_flight = |of: &[(f64, f64, f64)]| median(of.iter().map(|p| p.2).collect());
+    let (before, after) = (times(early, 0.5)?, times(late, 0.5)?);
+    let rises = after >= RISES * before && times(early, 0.9)? < times(late, 0.1)?;
+    let more = in_flight(late)? / in_flight(early)?;
+    (rises && more <= RISES * after / before).then_some(())?;
+    let whole = mean(points.iter().map(|p| p.1))?;
+    let typical = times(&points, 0.5)?;
+    Draft::in_cell(Cause::Drift, 1.0 - before / whole, look.cell)
+        .because(Known::LevelBefore, before / typical)
+        .because(Known::LevelAfter, after / typical)
+        .because(Known::Requests, n as f64)
+        .refuted_by(Experiment::Longer)
+        .done()
+}
+
+/// The same where a start, levels or a line fit.
+fn by_shape(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
     // A period may begin slowly.
     if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
