@@ -1,8 +1,8 @@
 //! Machines: a server that is kept from its CPU, a client that is in the way, an endpoint that is slower than the others.
 
 use bench_schema::{
-    Cause, CellRecord, Distribution, Evidence, Experiment, Finding, Known, Metric, RunRecord,
-    TrustReason, TrustVerdict, Unit,
+    Cause, CellRecord, ClockKind, Distribution, Evidence, Experiment, Finding, Known, Metric,
+    RunRecord, TrustReason, TrustVerdict, Unit,
 };
 
 use super::look::{Look, mean, median};
@@ -87,6 +87,14 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         .done()
 }
 
+/// Whether a server's threads wait for a CPU for most of the time that they want to run: what that costs is not known where gaps are even all the same, but
+/// nobody can call it nothing.
+pub(super) fn waits_for_cpu(cell: &CellRecord) -> bool {
+    let waits = derived(cell, "server_run_queue_wait").filter(|waits| *waits >= KEPT[0].2);
+    let runs = derived(cell, "server_cpu_cores");
+    waits.zip(runs).is_some_and(|(waits, runs)| waits >= runs)
+}
+
 /// What all gaps between tokens take beyond those that did not wait, as a share: a server that waits for its CPU loses no more. Where its threads
 /// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Where the quickest is an accident of
 /// reading (a token that came late and the next one early), the median still did not wait, unless most tokens came so; or whole answers tell of a server
@@ -134,16 +142,22 @@ const OF_CLIENT: &[(&str, Known, Unit)] = &[
     ("slots_idle", Known::ClientOther, Unit::Ratio),
 ];
 
-/// What a reason costs: a share as it stands, mean lateness as a share of E2E.
+/// What a reason costs: mean lateness as a share of E2E, also where the client waited for a core now and then under stamps of the kernel, which does not;
+/// else a share as it stands.
 fn cost_of(run: &RunRecord, reason: &TrustReason) -> f64 {
+    /// Of the time that it was ready to run, what a client waits from which on it hardly runs.
+    const STARVED: f64 = 0.5;
     let measured = reason.measured.unwrap_or(0.0);
+    let cell = reason.cell.as_deref().and_then(|id| run.cell(id));
+    let mean = |metric| cell.and_then(|cell| view::mean(cell, metric));
+    let late = || Some(mean(Metric::Lateness)? / mean(Metric::E2e)?);
     let share = match reason.code.as_str() {
         "lateness" => {
-            let cell = reason.cell.as_deref().and_then(|id| run.cell(id));
-            let mean = |metric| cell.and_then(|cell| view::mean(cell, metric));
-            let late = mean(Metric::Lateness).zip(mean(Metric::E2e));
             let e2e = || mean(Metric::E2e).map_or(0.0, |e2e| measured / e2e);
-            late.map_or_else(e2e, |(late, e2e)| late / e2e)
+            late().unwrap_or_else(e2e)
+        }
+        "run_queue" if measured < STARVED && run.clock.arrival == ClockKind::Kernel => {
+            late().unwrap_or(measured)
         }
         // How full it is, or a count: what it costs is not known.
         "client_cpu" | "starved" => 0.2,
