@@ -94,6 +94,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             unexplained::cost(look) >= LEAST
                 || first_token::is_long(look)
                 || first_token::is_untold(look)
+                || machines::waits_for_cpu(look.cell)
         })
         && across::cost(&looks) < LEAST;
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
@@ -188,6 +189,16 @@ pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding>
         f.severity > MIXED && f.cause().is_some_and(|cause| level.contains(&cause))
     };
     found.iter().filter(moved)
+}
+
+/// Whether nothing can be held against a cell: its figures are means over servers of different speed, one that stood still or was away among them.
+pub(crate) fn is_no_base(found: &[Finding], cell: &str) -> bool {
+    let stood = found.iter().filter(|f| {
+        let still = [Cause::Frozen, Cause::ServerGone];
+        f.severity > MIXED && f.cause().is_some_and(|cause| still.contains(&cause))
+    });
+    let mut all = of_two_levels(found).chain(stood);
+    all.any(|f| f.cells.iter().any(|own| own == cell))
 }
 
 /// Whether the level of a cell that a finding is about moved, whatever that costs: then it tells of time what it seems to tell of lengths.

@@ -65,8 +65,7 @@ pub(crate) fn of_one_speed(rows: Vec<ScalingRow>, found: &[Finding]) -> Vec<Scal
     let mut is_sound = true;
     for row in rows {
         if row.throughput_gain == Some(0.0) {
-            let mut moved = diagnosis::of_two_levels(found);
-            is_sound = !moved.any(|f| f.cells.contains(&row.cell));
+            is_sound = !diagnosis::is_no_base(found, &row.cell);
         }
         if is_sound || row.throughput_gain.is_none() {
             kept.push(row);

@@ -6,7 +6,7 @@ use bench_schema::{
 };
 
 use super::lengths;
-use crate::diagnosis::{gap, is_local};
+use crate::diagnosis::{gap, is_local, of_two_levels};
 use crate::draft::{Draft, of_cell};
 use crate::samples::CellSamples;
 use crate::signals::{Signal, derived};
@@ -24,7 +24,7 @@ pub(super) fn all(
     [
         // a stage of a search is too short to tell what is served of a load
         scaling(&analysis.scaling).filter(|_| run.analysis.capacity.is_none()),
-        load_effects(cells),
+        load_effects(cells, found),
         operating_point(cells, found),
         lengths::output(cells, samples, analysis),
         lengths::prompt(cells),
@@ -93,11 +93,15 @@ pub(super) fn scaling(rows: &[ScalingRow]) -> Option<Finding> {
     draft.done()
 }
 
-/// TTFT and token gaps along load.
-fn load_effects(cells: &[CellRecord]) -> Option<Finding> {
+/// TTFT and token gaps along load, where no level is a mean over servers of different speed.
+fn load_effects(cells: &[CellRecord], found: &[Finding]) -> Option<Finding> {
     let (factor, series) =
         view::load_series(cells).filter(|(f, _)| !view::DEVICE_FACTORS.contains(f))?;
     let members = series.into_iter().max_by_key(Vec::len)?;
+    let mut moved = of_two_levels(found).flat_map(|f| &f.cells);
+    if moved.any(|moved| members.iter().any(|(_, cell)| cell.id == *moved)) {
+        return None;
+    }
     let mut draft = Draft::new(Fact::LoadEffects, 0.0);
     let mut told = 0;
     for (level, cell) in members {

@@ -1260,8 +1260,12 @@ fn a_client_that_waits_a_little_is_not_why_requests_queue() {
         measured: Some(measured),
         threshold: Some(0.1),
     };
+    // the kernel stamps, and requests are sent 4 µs late
+    let mut late = run.cells[0].metrics[&Metric::E2e].clone();
+    late.mean = 4e3;
+    run.cells[0].metrics.insert(Metric::Lateness, late);
     run.trust = bench_schema::Trust::from_reasons(vec![reason(0.12)]);
-    assert_eq!(found(&run, &samples)[0], Cause::Queueing);
+    assert_eq!(found(&run, &samples), [Cause::Queueing]);
     run.trust = bench_schema::Trust::from_reasons(vec![reason(0.6)]);
     assert_eq!(found(&run, &samples), [Cause::ClientLimited]);
 }
@@ -1360,8 +1364,23 @@ fn a_first_level_that_was_slow_is_no_base_of_scaling() {
             .find(|f| f.code == bench_schema::Fact::Scaling.into())
             .cloned()
     };
+    let effects = |f: &Finding| f.code == bench_schema::Fact::LoadEffects.into();
     // slow for most of the first cell
     let all = cold(|at| if at < 6e3 { 2.2 } else { 1.0 });
+    assert!(
+        scaling(&all).is_none() && !all.iter().any(effects),
+        "{all:?}"
+    );
+    let stood = Server {
+        freezes: vec![(3e3, 2.2e3)],
+        ..Server::default()
+    };
+    let all = one_after_another(
+        [2, 4, 8],
+        8.0,
+        &[stood, Server::default(), Server::default()],
+    );
+    assert_eq!(causes(&all)[0], Cause::Frozen);
     assert!(scaling(&all).is_none(), "{all:?}");
     // slow throughout: nothing in it tells, but what others would be worth does
     let all = cold(|_| 2.2);
@@ -1372,4 +1391,108 @@ fn a_first_level_that_was_slow_is_no_base_of_scaling() {
     let told = scaling(&all).unwrap();
     let efficiency = told.figure(&Known::Efficiency.into()).unwrap();
     assert!((0.9..1.1).contains(&efficiency), "{efficiency}");
+}
+
+/// One of three replicas behind one address needs 400 ms more for a first token: nobody waits for anybody.
+#[test]
+fn first_tokens_of_two_kinds_are_slow_requests() {
+    let varied: Lengths = |_, draw| (60, draw.whole(20.0, 60.0));
+    for users in [1, 6] {
+        let is_named = |seed: &u64| {
+            let asked = cell(Asks::Closed(users), varied, Server::default());
+            let (run, mut samples) = run(&[asked], false, *seed);
+            let mut draw = Draw::new(*seed);
+            for request in &mut samples[0].requests {
+                if draw.uniform() * 3.0 < 1.0 {
+                    request.ttft = request.ttft.map(|ttft| ttft + 400e6);
+                    request.end = request.end + Nanos::from_millis(400);
+                }
+            }
+            found(&run, &samples) == [Cause::SlowRequests]
+        };
+        // by chance first tokens come as others leave
+        let named = (1..=5).filter(is_named).count();
+        assert!(named >= 4, "{users} {named}");
+    }
+}
+
+#[test]
+fn one_request_at_a_time_waits_for_no_other() {
+    let far = Server {
+        prefill: 400.0,
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(1), equal, far)], false, 2);
+    let all = findings(&run, &samples);
+    let told = all
+        .iter()
+        .find(|f| f.cause() == Some(Cause::WaitingOrPrefill));
+    let told = told.unwrap();
+    let excluded: Vec<Cause> = told.ruled_out.iter().map(|other| other.cause).collect();
+    assert_eq!(excluded, [Cause::Queueing]);
+    assert!(
+        told.advice
+            .iter()
+            .all(|advice| advice.action != Action::ReadServerMetrics)
+    );
+}
+
+/// Half of them are slower than the others, and have nothing in common.
+#[test]
+fn times_that_scatter_around_one_level_make_no_slow_requests() {
+    let scattered = |sigma: f64, slow: f64, asks, seed| {
+        let (run, mut samples) = run(&[cell(asks, equal, Server::default())], false, seed);
+        let mut noise = crate::simulated::Noise(seed);
+        for request in &mut samples[0].requests {
+            let mut times = (sigma * noise.normal()).exp();
+            if noise.uniform() < slow {
+                times *= 3.0;
+            }
+            request.ttft = request.ttft.map(|ttft| ttft * times);
+            request.end = request.start + Nanos::from_f64(request.e2e() * times);
+        }
+        found(&run, &samples)
+    };
+    for seed in 1..=5 {
+        for asks in [Asks::Closed(1), Asks::Closed(6), Asks::Poisson(9.0)] {
+            let bell = scattered(0.25, 0.0, asks, seed);
+            assert!(
+                !bell.contains(&Cause::SlowRequests),
+                "{asks:?} {seed} {bell:?}"
+            );
+        }
+        let coin = scattered(0.15, 0.1, Asks::Closed(6), seed);
+        assert!(coin.contains(&Cause::SlowRequests), "{seed} {coin:?}");
+    }
+}
+
+/// As where heat holds a server back after some seconds.
+#[test]
+fn a_level_that_rises_early_and_stays_is_a_drift() {
+    for asks in [Asks::Closed(1), Asks::Closed(3), Asks::Poisson(4.0)] {
+        let server = paced(10.0, 20.0, |at| 1.0 + 0.8 * (at / 8e3).min(1.0));
+        let asked = Cell {
+            seconds: 40.0,
+            ..cell(asks, equal, server)
+        };
+        let (run, samples) = run(&[asked], false, 2);
+        let found = found(&run, &samples);
+        let level = [Cause::Drift, Cause::Step];
+        assert!(
+            matches!(&found[..], [one] if level.contains(one)),
+            "{asks:?} {found:?}"
+        );
+    }
+}
+
+#[test]
+fn nobody_is_healthy_whose_server_waits_for_a_cpu_most_of_the_time() {
+    let (mut run, samples) = run(&[cell(Asks::Closed(5), equal, Server::default())], false, 2);
+    let mut waits = |waits: f64, runs: f64| {
+        let figures = [("server_run_queue_wait", waits), ("server_cpu_cores", runs)];
+        told(&mut run, 0.0, 0.03, &figures);
+        found(&run, &samples)
+    };
+    assert_eq!(waits(0.1, 0.3), [Cause::Healthy]);
+    assert_eq!(waits(0.36, 0.16), []);
 }
