@@ -358,7 +358,11 @@ impl<'a> Asked<'a> {
         for repeat in repeats.filter(|_| lost == 0 && !self.lengths.is_empty()) {
             let offered = offered_window(repeat)?;
             let late = part(offered, 0.5, 1.0);
-            if self.share(part(offered, 1.0, 1.25)) > KEPT * self.share(late) {
+            // Prompts that wait may take a while yet.
+            let after = (4..64).map(|i| part(offered, 0.25 * float(i), 0.25 * float(i + 1)));
+            let mut after = after.take_while(|quarter| quarter.from < repeat.whole.to);
+            let most = KEPT * self.share(late);
+            if after.any(|quarter| self.share(quarter) > most) {
                 return None;
             }
             parts.extend(self.timeline.parts(part(offered, from, 1.0), self.of));

@@ -361,11 +361,13 @@ fn a_server_whose_prompts_take_all_its_time_does_no_more_than_it_can() {
         prompt: 45.0,
         ..TAKES_ALL
     };
+    // Where the backlog of the warm-up's prompts lasts, no token comes until long after the load.
     for (rate, seconds, warm) in [
         (30.0, 10.0, 5.0),
         (30.0, 4.0, 4.0),
         (27.0, 6.0, 2.0),
         (29.0, 8.0, 2.0),
+        (31.0, 5.0, 8.0),
     ] {
         for seed in 0..8 {
             let (asked, mut context) = plan(seed, (rate, seconds + warm), 20..=20, (1, 0.0));
@@ -380,11 +382,15 @@ fn a_server_whose_prompts_take_all_its_time_does_no_more_than_it_can() {
             let Some(told) = whole.requests_per_s else {
                 continue;
             };
+            let least = if warm > seconds { 15.0 } else { 0.0 };
             let tokens = whole.output_tokens_per_s.unwrap();
             let low = whole.requests_per_s_interval.unwrap().low;
             let low_of_tokens = whole.output_tokens_per_s_interval.unwrap().low;
             assert!(
-                told <= 26.6 && tokens <= 532.0 && low <= 22.3 && low_of_tokens <= 446.0,
+                (least..=27.0).contains(&told)
+                    && tokens <= 540.0
+                    && low <= 22.3
+                    && low_of_tokens <= 446.0,
                 "{rate} {seconds} {warm} {seed}: {told} {low:?} {whole:?}"
             );
         }
