@@ -407,8 +407,13 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
     let each = if each > 0.0 {
         each
     } else {
-        let steps = by_end.chunk_by(|a, b| at_once(&a.0, &b.0));
-        let points = steps.flat_map(|step| {
+        // The largest step may be all that came during a stop of the server.
+        let steps = || by_end.chunk_by(|a, b| at_once(&a.0, &b.0));
+        let largest = steps().map(<[_]>::len).enumerate().max_by_key(|(_, n)| *n);
+        let rest = steps()
+            .enumerate()
+            .filter(|(i, _)| largest.is_none_or(|(largest, _)| largest != *i));
+        let points = rest.flat_map(|(_, step)| {
             let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
             step.iter()
                 .map(move |(prefill, _)| (tokens, prefill.to - prefill.sent))

@@ -300,7 +300,7 @@ const LEFT: f64 = 0.3;
 
 /// Whether the time per token moved too, or that of whole answers where few have one, more than the number in flight makes it. In an open loop times move
 /// with that number, which comes and goes by chance; in a closed loop there is none that could.
-fn of_the_server(look: &Look<'_>) -> bool {
+pub(super) fn of_the_server(look: &Look<'_>) -> bool {
     if !look.is_open() {
         return true;
     }

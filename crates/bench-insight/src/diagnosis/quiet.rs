@@ -22,7 +22,8 @@ pub(super) struct Quiet {
     pub(super) tpot: Option<f64>,
     /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
     pub(super) own: bool,
-    /// By how much tokens took longer when the cell was measured than when it was quiet, if they went on as they did within both.
+    /// By how much tokens took longer when the cell was measured than when it was quiet, by the steps that the cells since then show, or if they went on
+    /// as they did within both.
     pub(super) by_time: f64,
 }
 
@@ -87,7 +88,7 @@ impl Quiet {
                 && other.cell.plan.dataset == look.cell.plan.dataset
         };
         let base = all.iter().find(is_alone).filter(|_| look.is_open())?;
-        Some(Self::at(base, look))
+        Some(Self::at(base, look, all))
     }
 
     fn of_lower_level(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
@@ -102,17 +103,17 @@ impl Quiet {
             return None;
         }
         let base = all.iter().find(|other| other.cell.id == lowest.id)?;
-        Some(Self::at(base, look))
+        Some(Self::at(base, look, all))
     }
 
     /// What a cell's requests would take in a quieter one.
-    fn at(base: &Look<'_>, look: &Look<'_>) -> Self {
+    fn at(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Self {
         Self {
             ttft: ttft_of(base, look),
             firsts: Firsts::of(&firsts(base)),
             tpot: base.tpot().or_else(|| gap(base.cell)),
             own: false,
-            by_time: drifts_between(base, look),
+            by_time: steps_between(base, look, all).unwrap_or_else(|| drifts_between(base, look)),
         }
     }
 
@@ -149,6 +150,23 @@ impl Quiet {
             by_time: 1.0,
         })
     }
+}
+
+/// The factor by which the time per token stepped, and stayed, within cells that came after one cell and up to another; `None` where it stepped in none.
+fn steps_between(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Option<f64> {
+    let later = |other: &&Look<'_>| base.epoch < other.epoch && other.epoch <= look.epoch;
+    let step = |other: &Look<'_>| {
+        let drain = over_time::draining(other);
+        let mut points = over_time::per_token(other);
+        points.retain(|point| point.0 < drain);
+        let found = levels::of(&points);
+        let stays = !levels::comes_back(&found) && over_time::of_the_server(other);
+        let ends = found.first().zip(found.last());
+        ends.filter(|_| stays)
+            .map(|(first, last)| last.mean / first.mean)
+    };
+    let steps = all.iter().filter(later).filter_map(step);
+    steps.reduce(|a, b| a * b)
 }
 
 /// The factor by which the time per token moves from the middle of one cell to that of another, where it drifts within both in the same direction; else 1.

@@ -4,7 +4,7 @@
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::look::{Cover, Look, Seen, UnderWay, mean, median, quantile};
-use super::{first_token, over_time};
+use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
 use crate::samples::STANDS_OUT;
@@ -255,7 +255,8 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let from_length = from_length(look, &slow).filter(|_| !named);
     if let (false, None, Some(rows)) = (named, from_length, together(look, &slow)) {
         // Those that came together wait for each other, and are none of the server's making.
-        let by_chance = over_time::are_of_load(look, &rows);
+        let by_chance =
+            load::follows_load(look) && look.is_open() || over_time::are_of_load(look, &rows);
         return if by_chance || over_time::are_bursts(look, &rows) {
             None
         } else {
