@@ -4,9 +4,11 @@ use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp, Window};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
-use crate::fit::linear_fit;
-use crate::num::{float, mean};
+use crate::fit::{linear_fit, plane_slopes};
+use crate::memory::Memory;
+use crate::num::{float, mean, sum};
 use crate::summary::interval_of;
+use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::CellContext;
@@ -177,7 +179,7 @@ fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
 }
 
 /// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, known to one request,
-/// and down to what the server gave at its best of what it was asked for. Where one grows, or may grow, what it gave.
+/// and down to what the server gave at its best of what it was asked for, and to what is left of it where requests take longer and longer. Where one grows, or may grow, what it gave.
 fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
@@ -216,10 +218,12 @@ fn served<'a>(
     }
     // Under a rate that moves every quarter asks for something else.
     let offered = repeats
+        .clone()
         .filter(|_| load.has_one_rate())
         .filter_map(offered_window);
     let best = offered.map(|offered| asked.best(offered));
-    let low = all * (1.0 - 1.0 / float(n)) * best.fold(1.0, f64::min);
+    let best = best.fold(1.0, f64::min).min(1.0 / (1.0 + growth(repeats)));
+    let low = all * (1.0 - 1.0 / float(n)) * best;
     told(Told::Rate((all, interval_of(low, all, LEVEL))), None)
 }
 
@@ -592,4 +596,61 @@ fn grows_slower(rows: &[Row]) -> bool {
     let (early, late) = (&rows[..quarter], &rows[rows.len() - quarter..]);
     let ends = slow(early).zip(slow(late));
     ends.is_some_and(|(early, late)| late >= LONGER * early)
+}
+
+/// The most by which the time that requests, or conversations, take grows, in seconds a second, with what their lengths explain taken out; 0 where it hardly seems
+/// to grow.
+fn growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> f64 {
+    /// Share of its 95 % error.
+    const PLAIN: f64 = 0.5;
+    let mut points: Vec<[f64; 3]> = Vec::new();
+    for repeat in repeats {
+        // A later turn waits for the answer before it, and comes the later the longer that takes: what grows is the time of the conversation.
+        let conversations = repeat.conversations.iter();
+        let conversations = conversations.map(|one| (one.due, one.completed.into(), one.left));
+        let rows = repeat.rows.iter().filter(|row| row.completed());
+        let rows = rows.filter(|_| repeat.conversations.is_empty());
+        let rows = rows.map(|row| {
+            let instants = row.instants();
+            (instants.due, instants.tokens.unwrap_or(0), row.left())
+        });
+        let spans: Vec<(Stamp, u64, Stamp)> = conversations.chain(rows).collect();
+        let Some(first) = spans.iter().map(|(due, ..)| *due).min() else {
+            continue;
+        };
+        let mut own: Vec<[f64; 3]> = spans
+            .iter()
+            .map(|(due, length, left)| {
+                let [at, took] = [*due - first, *left - *due].map(Nanos::as_secs_f64);
+                [at, *length as f64, took]
+            })
+            .collect();
+        let n = float(own.len());
+        let centre = [0, 1, 2].map(|i| sum(own.iter().map(|p| p[i])) / n);
+        for point in &mut own {
+            *point = [0, 1, 2].map(|i| point[i] - centre[i]);
+        }
+        points.extend(own);
+    }
+    let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
+    let due = dot(0, 0);
+    if due <= 0.0 {
+        return 0.0;
+    }
+    // Lengths that do not vary, or only with time, explain nothing.
+    let (growth, by_length) = plane_slopes(&points).unwrap_or((dot(0, 2) / due, 0.0));
+    let left = || {
+        let points = points.iter();
+        points.map(|p| p[2] - growth * p[0] - by_length * p[1])
+    };
+    let inflation = Memory::of(left()).of_mean();
+    let n = float(points.len());
+    let squares: f64 = left().map(|r| r * r).sum();
+    let error = (squares / (n - 3.0) / due * inflation).sqrt();
+    let error = t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error;
+    if growth > PLAIN * error {
+        growth + error
+    } else {
+        0.0
+    }
 }
