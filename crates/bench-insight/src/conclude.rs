@@ -280,14 +280,12 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     if let Some(found) = &run.analysis.capacity {
         run.trust.add(search::doubt_a_swing(run, found, &samples));
     }
-    run.findings = findings?;
-    judge_findings(run);
+    judge_findings(run, findings?);
     Ok(())
 }
 
-/// Takes out what a search makes itself, or judges the levels of the cells.
-fn judge_findings(run: &mut RunRecord) {
-    let mut findings = std::mem::take(&mut run.findings);
+/// Keeps the findings, without what a search makes itself; else judges the levels of the cells by them.
+fn judge_findings(run: &mut RunRecord, mut findings: Vec<Finding>) {
     if run.analysis.capacity.is_some() {
         search::without_what_it_makes(run, &mut findings);
     } else {

@@ -34,10 +34,14 @@ pub(super) struct Level {
 
 /// Whether the last level is nearer to the first than to what lies farthest from it.
 pub(super) fn comes_back(levels: &[Level]) -> bool {
-    let means = || levels.iter().map(|level| level.mean);
-    let range = means().fold(0.0, f64::max) - means().fold(f64::INFINITY, f64::min);
     let ends = levels.first().zip(levels.last());
-    ends.is_some_and(|(first, last)| (last.mean - first.mean).abs() < 0.5 * range)
+    ends.is_some_and(|(first, last)| (last.mean - first.mean).abs() < 0.5 * range(levels))
+}
+
+/// What the highest lies above the lowest.
+pub(super) fn range(levels: &[Level]) -> f64 {
+    let means = || levels.iter().map(|level| level.mean);
+    means().fold(0.0, f64::max) - means().fold(f64::INFINITY, f64::min)
 }
 
 /// Whether two levels are two.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
-use super::first_token;
 use super::levels::{self, Level};
 use super::stops::Stops;
+use super::{first_token, over_time};
 use crate::outages::Standstill;
 use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 
@@ -26,6 +26,7 @@ pub(super) struct Look<'a> {
     prefills: OnceCell<Vec<Prefill>>,
     prompts: OnceCell<Prompts>,
     levels: OnceCell<Vec<Level>>,
+    token_step: OnceCell<Option<f64>>,
     stops: OnceCell<Stops>,
 }
 
@@ -83,6 +84,7 @@ impl<'a> Look<'a> {
             prefills: OnceCell::new(),
             prompts: OnceCell::new(),
             levels: OnceCell::new(),
+            token_step: OnceCell::new(),
             stops: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
@@ -240,6 +242,11 @@ impl<'a> Look<'a> {
     /// Levels of [`slowness`](Self::slowness) over time; empty where there is one level only.
     pub(super) fn levels(&self) -> &[Level] {
         self.levels.get_or_init(|| levels::of(&self.slowness()))
+    }
+
+    /// The factor by which the time per token stepped, and stayed: each cell of a sweep is held against all before it.
+    pub(super) fn token_step(&self) -> Option<f64> {
+        *self.token_step.get_or_init(|| over_time::token_step(self))
     }
 
     /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is

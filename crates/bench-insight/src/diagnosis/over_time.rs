@@ -288,6 +288,22 @@ pub(super) fn draining(look: &Look<'_>) -> f64 {
     late.map(|s| s.sent).fold(f64::INFINITY, f64::min)
 }
 
+/// The factor by which the time per token stepped within a cell, and stayed.
+pub(super) fn token_step(look: &Look<'_>) -> Option<f64> {
+    let found = levels::of(&per_token_of_full_load(look));
+    let stays = !levels::comes_back(&found) && of_the_server(look);
+    let (first, last) = found.first().zip(found.last()).filter(|_| stays)?;
+    Some(last.mean / first.mean)
+}
+
+/// The same as [`per_token`] while the load was whole.
+pub(super) fn per_token_of_full_load(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let drain = draining(look);
+    let mut points = per_token(look);
+    points.retain(|point| point.0 < drain);
+    points
+}
+
 /// The time per token of each request that has one, by when it was sent.
 pub(super) fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
     let seen = look.seen.iter();
@@ -300,20 +316,16 @@ const LEFT: f64 = 0.3;
 
 /// Whether the time per token moved too, or that of whole answers where few have one, more than the number in flight makes it. In an open loop times move
 /// with that number, which comes and goes by chance; in a closed loop there is none that could.
-pub(super) fn of_the_server(look: &Look<'_>) -> bool {
+fn of_the_server(look: &Look<'_>) -> bool {
     if !look.is_open() {
         return true;
     }
     let points = beside_others(look);
     let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
     let found = levels::of(&values);
-    let range = |levels: &[Level]| {
-        let means = || levels.iter().map(|level| level.mean);
-        means().fold(0.0, f64::max) - means().fold(f64::INFINITY, f64::min)
-    };
     let own = |at: f64| found.partition_point(|level| level.to <= at);
     let left = levels::of(&at_equal_load(&points, own));
-    !left.is_empty() && range(&left) >= LEFT * range(&found)
+    !left.is_empty() && levels::range(&left) >= LEFT * levels::range(&found)
 }
 
 /// Whether the number in flight, as it comes and goes by chance, makes what is slow in some stretches of an open loop.
@@ -355,9 +367,8 @@ fn beside_others(look: &Look<'_>) -> Vec<(f64, f64, f64)> {
 fn at_equal_load(points: &[(f64, f64, f64)], level: impl Fn(f64) -> usize) -> Vec<(f64, f64)> {
     let (mut products, mut squares) = (0.0, 0.0);
     for own in points.chunk_by(|a, b| level(a.0) == level(b.0)) {
-        let n = own.len() as f64;
-        let value = own.iter().map(|p| p.1).sum::<f64>() / n;
-        let beside = own.iter().map(|p| p.2).sum::<f64>() / n;
+        let value = mean(own.iter().map(|p| p.1)).unwrap_or(0.0);
+        let beside = mean(own.iter().map(|p| p.2)).unwrap_or(0.0);
         for p in own {
             products += (p.1 - value) * (p.2 - beside);
             squares += (p.2 - beside).powi(2);

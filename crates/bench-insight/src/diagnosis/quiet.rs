@@ -155,17 +155,7 @@ impl Quiet {
 /// The factor by which the time per token stepped, and stayed, within cells that came after one cell and up to another; `None` where it stepped in none.
 fn steps_between(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Option<f64> {
     let later = |other: &&Look<'_>| base.epoch < other.epoch && other.epoch <= look.epoch;
-    let step = |other: &Look<'_>| {
-        let drain = over_time::draining(other);
-        let mut points = over_time::per_token(other);
-        points.retain(|point| point.0 < drain);
-        let found = levels::of(&points);
-        let stays = !levels::comes_back(&found) && over_time::of_the_server(other);
-        let ends = found.first().zip(found.last());
-        ends.filter(|_| stays)
-            .map(|(first, last)| last.mean / first.mean)
-    };
-    let steps = all.iter().filter(later).filter_map(step);
+    let steps = all.iter().filter(later).filter_map(Look::token_step);
     steps.reduce(|a, b| a * b)
 }
 
@@ -173,9 +163,7 @@ fn steps_between(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Option<f
 fn drifts_between(base: &Look<'_>, look: &Look<'_>) -> f64 {
     // its middle, and the growth of the logarithm for each ns
     let moves = |look: &Look<'_>| {
-        let drain = over_time::draining(look);
-        let mut points = over_time::per_token(look);
-        points.retain(|point| point.0 < drain);
+        let points = over_time::per_token_of_full_load(look);
         let (before, after) = levels::drift(&points)?;
         let (first, last) = (points.first()?.0, points.last()?.0);
         let middle = look.epoch.get() as f64 + f64::midpoint(first, last);

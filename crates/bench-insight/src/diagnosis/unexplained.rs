@@ -65,8 +65,12 @@ struct Slow {
 /// Requests that are slow for their lengths. They cost no more than their content events bear out: where the server tells lengths that are not
 /// those of its answers, these are slow by its word only.
 fn slow(look: &Look<'_>) -> Option<Slow> {
-    let all = || look.slowness().into_iter().map(|(_, slow)| slow);
-    if is_of_answer_length(look) || is_one_bell(look.slowness()) {
+    if is_of_answer_length(look) {
+        return None;
+    }
+    let slowness = look.slowness();
+    let all: Vec<f64> = slowness.iter().map(|(_, slow)| *slow).collect();
+    if is_one_bell(slowness) {
         return None;
     }
     let of = |times: Vec<f64>| {
@@ -82,11 +86,11 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
             apart: false,
         })
     };
-    let told = of(all().collect())?;
+    let told = of(all.clone())?;
     let seen = look.seen.iter().map(|s| s.slow_by_events);
     let seen = of(seen.filter(|slow| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    let apart = are_two_kinds(all().collect());
+    let apart = are_two_kinds(all);
     Some(Slow {
         cost,
         apart,
