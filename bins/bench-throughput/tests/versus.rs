@@ -6,11 +6,11 @@ use crate::common::{Result, bench, quick, records, stderr, stored};
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 
-/// A server whose answers take three times those of [`quick`].
-fn slower() -> Result<Server> {
+/// A server that takes so many times as long as [`quick`]: long enough that even a busy machine, whose stamps have wide bounds, knows its figures.
+fn slower(times: f64) -> Result<Server> {
     let fixed = Fixed {
-        ttft_ms: 6.0,
-        itl_ms: 3.0,
+        ttft_ms: 2.0 * times,
+        itl_ms: times,
         jitter: 0.0,
         ..Fixed::default()
     };
@@ -43,7 +43,7 @@ fn in_turns(first: &str, second: &str, out: &Path, more: &[&str]) -> Result<std:
 
 #[test]
 fn the_slower_of_two_servers_is_found_in_turns() -> Result {
-    let (fast, slow) = (quick(EngineConfig::default())?, slower()?);
+    let (fast, slow) = (slower(5.0)?, slower(15.0)?);
     let folder = tempfile::tempdir()?;
     let out = folder.path().join("out");
     let output = in_turns(&fast.url(), &slow.url(), &out, &[])?;

@@ -17,6 +17,7 @@ use crate::samples::CellSamples;
 use crate::text;
 
 pub use bench_metrics::Verdict as ComparisonVerdict;
+use figures::OtherLengths;
 pub(crate) use figures::{Quantity, geometric_mean};
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
 pub use trend::{LevelChange, Trend, trend_figures};
@@ -332,6 +333,8 @@ fn drafts<'a>(
     settle(&mut family);
     for (draft, settled) in drafts.iter_mut().zip(family) {
         draft.tested = settled;
+        let lengths = draft.other_lengths.take();
+        draft.other_lengths = lengths.filter(|l| l.leave_open(&settled, options));
     }
     drafts
 }
@@ -475,18 +478,13 @@ fn without_interval(rows: &[ComparisonRow]) -> Option<String> {
     ))
 }
 
-/// Why what the same requests took is not judged where their answers have other lengths.
-const FOLLOWS_LENGTH: &str =
-    "answers to the same requests have other lengths, so TPOT and TTFT compare the servers";
-
 /// A row in the making.
 struct Draft<'a> {
     quantity: Quantity,
     cell: &'a str,
     tested: Tested,
     population: figures::Population,
-    /// Mean tokens of a prompt or an answer on both sides, where the quantity follows from them and they differ.
-    other_lengths: Option<(Metric, f64, f64)>,
+    other_lengths: Option<OtherLengths>,
     same_plan: bool,
 }
 
@@ -494,34 +492,37 @@ struct Draft<'a> {
 fn of_other_lengths(drafts: &[Draft<'_>]) -> Vec<String> {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for draft in drafts {
-        let Some((length, base, new)) = draft.other_lengths else {
+        let Some(lengths) = draft.other_lengths else {
             continue;
         };
         let cell = draft.cell;
-        let of = if length == Metric::InputTokens {
+        let of = if lengths.of == Metric::InputTokens {
             "prompts"
         } else {
             "answers"
         };
-        let lengths = format!("{of} have {base:.0} tokens on average before and {new:.0} now");
         let (what, why) = if draft.same_plan {
-            let (title, why) = match draft.quantity {
-                Quantity::OutputTokensPerS => (
-                    draft.quantity.title(),
-                    "at a fixed arrival rate it depends on the output length",
-                ),
+            let title = match draft.quantity {
                 Quantity::Paired(metric) | Quantity::Quantile(metric, _) => {
-                    (metric.title().to_owned(), FOLLOWS_LENGTH)
+                    metric.title().to_owned()
                 }
-                _ => (draft.quantity.title(), FOLLOWS_LENGTH),
+                _ => draft.quantity.title(),
             };
-            (format!("{title} of {cell}"), format!("{why}; {lengths}"))
+            let why = match draft.quantity {
+                _ if lengths.by_load => {
+                    "answers to the same requests have other lengths, which changes the load by as much"
+                }
+                Quantity::OutputTokensPerS => {
+                    "at a fixed arrival rate it depends on the output length"
+                }
+                _ => "it follows the lengths of answers to the same requests",
+            };
+            (format!("{title} of {cell}"), why)
         } else {
-            (
-                cell.to_owned(),
-                format!("other requests were sent; {lengths}"),
-            )
+            (cell.to_owned(), "other requests were sent")
         };
+        let (base, new) = (lengths.base, lengths.new);
+        let why = format!("{why}; {of} have {base:.0} tokens on average before and {new:.0} now");
         let cells = reasons.entry(why).or_default();
         if !cells.contains(&what) {
             cells.push(what);

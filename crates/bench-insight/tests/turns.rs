@@ -12,8 +12,8 @@ use bench_insight::{
 };
 use bench_metrics::{CellContext, CompareOptions, Looks, summarise_cell};
 use bench_schema::{
-    CellRecord, Channel, Event, Exchange, Load, Nanos, Outcome, RequestRecord, RunRecord, Stamp,
-    TokenSource,
+    CellRecord, Channel, Event, Exchange, Load, Metric, Nanos, Outcome, RequestRecord, RunRecord,
+    Stamp, TokenSource,
 };
 
 use crate::load;
@@ -313,6 +313,49 @@ fn requests_are_only_paired_where_both_sides_sent_the_same() {
     turns.runs[1][2].seed += 1;
     assert_eq!(pairs(&turns.compared(), "ttft.paired"), None);
     assert!(turns.compared().answer().unwrap().contains("TTFT p50"));
+}
+
+#[test]
+fn a_turn_that_does_not_know_a_figure_takes_its_block_away_and_no_other() {
+    let mut turns = Turns::new(3);
+    for block in 1..=6 {
+        turns.take_block(NONE, drifts()[0].1, block);
+    }
+    let forget = |run: &mut RunRecord| {
+        let cell = &mut run.cells[0];
+        let e2e = Metric::E2e.from_origin(cell.headline);
+        let told = cell.metrics.get_mut(&e2e).unwrap();
+        told.quantiles.retain(|entry| entry.q < 0.9);
+    };
+    let all = turns.compared().row("c4", "e2e.p95").unwrap().n;
+    // the first run of all, and one in the middle
+    forget(&mut turns.runs[0][0]);
+    forget(&mut turns.runs[1][7]);
+    let found = turns.compared();
+    let row = found.row("c4", "e2e.p95").unwrap();
+    assert_eq!(row.test, "runs in turns");
+    assert_ne!(row.n, all);
+    forget(&mut turns.runs[1][5]);
+    // three blocks are too few
+    assert_eq!(turns.compared().row("c4", "e2e.p95"), None);
+    assert!(turns.compared().row("c4", "e2e.p50").is_some());
+}
+
+#[test]
+fn requests_that_failed_on_any_turn_are_told() {
+    let mut turns = Turns::new(3);
+    for block in 1..=6 {
+        turns.take_block(NONE, drifts()[0].1, block);
+    }
+    assert_eq!(turns.compared().row("c4", "success_rate"), None);
+    for run in &mut turns.runs[1][1..] {
+        run.cells[0].counts.completed -= 2;
+        run.cells[0].counts.failed += 2;
+    }
+    let found = turns.compared();
+    let row = found.row("c4", "success_rate").unwrap();
+    assert_eq!(row.verdict, ComparisonVerdict::Worse, "{row:?}");
+    assert!(found.answer().unwrap().contains("success rate worse"));
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{
-    CompareOptions, Comparison as Tested, Estimate, Sample, compare_estimates,
+    CompareOptions, Comparison as Tested, Estimate, Sample, Verdict, compare_estimates,
     compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
     compare_runs_in_turns, lag_one, paired_figures, straightened, wilson,
 };
-use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
+use bench_schema::{CellRecord, Direction, Load, Metric, Origin, Rates, Unit};
 
 use super::{ComparedSamples, Draft};
 use crate::samples::{CellSamples, RequestSample};
@@ -122,21 +122,18 @@ pub(super) fn is_paired(metric: Metric) -> bool {
 
 /// What both cells have, besides what single requests tell.
 pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
-    let (Some(a), Some(b)) = (sides.base.first(), sides.new.first()) else {
-        return Vec::new();
-    };
     let mut all = vec![Quantity::RequestsPerS, Quantity::OutputTokensPerS];
-    if a.counts.without_answer() + b.counts.without_answer() > 0 {
+    let cells = || sides.base.iter().chain(&sides.new);
+    if cells().any(|cell| cell.counts.without_answer() > 0) {
         all.push(Quantity::SuccessRate);
     }
-    let few = |cell: &CellRecord, metric, q| {
-        cell.headline(metric)
-            .and_then(|d| d.quantile_entry(q))
-            .is_some_and(|entry| entry.few_samples)
+    let few = |cell: &&&CellRecord, metric, q| {
+        let entry = cell.headline(metric).and_then(|d| d.quantile_entry(q));
+        entry.is_some_and(|entry| entry.few_samples)
     };
     for metric in METRICS {
         all.push(Quantity::Paired(*metric));
-        let thin = |q: f64| q > 0.95 && (few(a, *metric, q) || few(b, *metric, q));
+        let thin = |q: f64| q > 0.95 && cells().any(|cell| few(&cell, *metric, q));
         let quantiles = QUANTILES.iter().filter(|q| !thin(**q));
         all.extend(quantiles.map(|q| Quantity::Quantile(*metric, *q)));
     }
@@ -145,30 +142,62 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
             return sides.pairs(*metric).is_some() || sides.pairs_in_turns(*metric).is_some();
         }
         let steady = sides.have_steady();
-        quantity.of(a, steady).is_some() && quantity.of(b, steady).is_some()
+        let told = |cells: &[&CellRecord]| cells.iter().any(|c| quantity.of(c, steady).is_some());
+        told(&sides.base) && told(&sides.new)
     });
     all
 }
 
-/// Why a quantity is not judged: mean tokens of a prompt or of an answer on both sides, which are more than `margin` apart.
+/// Mean tokens of a prompt or of an answer on both sides, where they are more than the margin apart and a quantity depends on them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct OtherLengths {
+    /// Of prompts or of answers.
+    pub(super) of: Metric,
+    pub(super) base: f64,
+    pub(super) new: f64,
+    /// Whether it depends on them through the load alone: the fewer tokens an answer has, the more prompts come between the tokens of others.
+    pub(super) by_load: bool,
+}
+
+impl OtherLengths {
+    /// Whether they leave open what the quantity says of the servers. What depends on the load changes by no more than about as much as the lengths did:
+    /// a larger change is the server's. Answers to the same prompts differ a little by chance, which hides nothing.
+    pub(super) fn leave_open(&self, tested: &Tested, options: &CompareOptions) -> bool {
+        let apart = (self.new / self.base).ln().abs();
+        let change = tested.relative().map_or(0.0, |r| r.value.ln_1p().abs());
+        let said = tested.verdict(options);
+        let is_said = matches!(said, Some(Verdict::Better | Verdict::Worse));
+        !self.by_load || change <= MOST_BY_LOAD * apart && (is_said || apart > BY_CHANCE)
+    }
+}
+
+/// A change that is more than so many times that of the lengths (as logarithms) is not of the load.
+const MOST_BY_LOAD: f64 = 1.5;
+/// Mean lengths of answers to the same prompts differ by no more than this by chance, as a logarithm.
+const BY_CHANCE: f64 = 0.1;
+
+/// The lengths that a quantity depends on, where both sides have others.
 ///
-/// Where other requests were sent, so it is with all that depends on their lengths. Where answers to the same requests became longer or shorter, it is
-/// with E2E and requests/s, which follow them, and with the output tokens/s of an open loop, which say what was generated, and not what the server
-/// can do.
+/// Where other requests were sent, everything depends on them. Where answers to the same requests became longer or shorter, E2E, requests/s, and the output
+/// tokens/s of an open loop, which say what was generated, follow them; and everything else does, through the load, where requests share the server.
 pub(super) fn other_lengths(
     quantity: &Quantity,
     sides: &Sides<'_>,
     margin: f64,
-) -> Option<(Metric, f64, f64)> {
-    let open = sides.base.iter().all(|cell| cell.load.is_open());
-    let lengths: &[Metric] = match quantity {
-        Quantity::SuccessRate => &[],
-        _ if !sides.same_plan => &[Metric::InputTokens, Metric::OutputTokens],
-        Quantity::OutputTokensPerS if open => &[Metric::OutputTokens],
+) -> Option<OtherLengths> {
+    let loads = || sides.base.iter().map(|cell| &cell.load);
+    let open = loads().all(Load::is_open);
+    let alone = |load: &Load| matches!(load, Load::Closed { concurrency: 1, .. });
+    let shared = !loads().all(alone);
+    let (lengths, by_load): (&[Metric], bool) = match quantity {
+        Quantity::SuccessRate => (&[], false),
+        _ if !sides.same_plan => (&[Metric::InputTokens, Metric::OutputTokens], false),
         Quantity::RequestsPerS
         | Quantity::Paired(Metric::E2e)
-        | Quantity::Quantile(Metric::E2e, _) => &[Metric::OutputTokens],
-        _ => &[],
+        | Quantity::Quantile(Metric::E2e, _) => (&[Metric::OutputTokens], false),
+        Quantity::OutputTokensPerS => (&[Metric::OutputTokens], !open),
+        _ if shared => (&[Metric::OutputTokens], true),
+        _ => (&[], false),
     };
     let apart = |length: &Metric| {
         let of = |cells: &[&CellRecord]| {
@@ -176,7 +205,13 @@ pub(super) fn other_lengths(
             Some(Sample::of(&told.collect::<Vec<f64>>())?.mean())
         };
         let (base, new) = (of(&sides.base)?, of(&sides.new)?);
-        ((new / base - 1.0).abs() > margin).then_some((*length, base, new))
+        let of = *length;
+        ((new / base - 1.0).abs() > margin).then_some(OtherLengths {
+            of,
+            base,
+            new,
+            by_load,
+        })
     };
     lengths.iter().find_map(apart)
 }
@@ -252,10 +287,10 @@ impl Sides<'_> {
         Some(both.filter(|(a, b)| *a > 0.0 && *b > 0.0).unzip())
     }
 
-    /// Of each block of turns one figure a side for the requests that both sides answered, and how many these are over all blocks.
-    fn pairs_in_turns(&self, metric: Metric) -> Option<(Vec<f64>, Vec<f64>, u64)> {
-        let turns = self.in_turns.filter(|turns| turns.same_seeds)?;
-        if !self.same_plan || self.base.len() != self.new.len() {
+    /// Of each turn one figure a side for the requests that both sides answered, absent where these are few, and how many they are over all turns.
+    fn pairs_in_turns(&self, metric: Metric) -> Option<(Figures, Figures, u64)> {
+        let same_seeds = self.in_turns?.same_seeds;
+        if !same_seeds || !self.same_plan || self.base.len() != self.new.len() {
             return None;
         }
         let mut many = 0;
@@ -264,9 +299,9 @@ impl Sides<'_> {
             many += base.len() as u64;
             paired_figures(&base, &new)
         };
-        let figures: Option<Vec<(f64, f64)>> = (0..self.base.len()).map(of_run).collect();
-        let (base, new): (Vec<f64>, Vec<f64>) = figures?.into_iter().unzip();
-        Some((turns.figures(&base), turns.figures(&new), many))
+        let figures = (0..self.base.len()).map(of_run).map(Option::unzip);
+        let (base, new): (Figures, Figures) = figures.unzip();
+        Some((base, new, many))
     }
 
     /// The metric's values of both runs in order of time, all that were answered.
@@ -308,24 +343,22 @@ impl Sides<'_> {
         })
     }
 
-    /// Requests behind stored figures.
-    fn stored(&self, steady: bool) -> Population {
-        let n = |cells: &[&CellRecord]| {
-            let of = |cell: &&CellRecord| cell.headline(Metric::E2e).map_or(0, |d| d.n);
-            cells.iter().map(of).sum()
+    /// Requests behind stored figures, of the runs that know them.
+    fn stored(&self, quantity: &Quantity, steady: bool) -> Population {
+        let of = |cell: &CellRecord| match cell.headline(Metric::E2e) {
+            Some(told) if steady => told.n,
+            _ if steady => 0,
+            _ => cell.counts.completed,
         };
-        let all = |cells: &[&CellRecord]| cells.iter().map(|cell| cell.counts.completed).sum();
+        let known = |cell: &&CellRecord| quantity.of(cell, steady).map(|_| of(cell));
+        let n = |cells: &[&CellRecord]| cells.iter().filter_map(known).sum();
         Population {
             name: if steady {
                 "steady part"
             } else {
                 "all requests"
             },
-            n: if steady {
-                (n(&self.base), n(&self.new))
-            } else {
-                (all(&self.base), all(&self.new))
-            },
+            n: (n(&self.base), n(&self.new)),
         }
     }
 }
@@ -411,18 +444,18 @@ fn best_test(
         return Some((tested, of_pairs(&pairs)));
     }
     if !sides.is_single() {
-        let per_run = |cells: &[&CellRecord]| -> Vec<f64> {
-            let figures = cells.iter().filter_map(|cell| quantity.of(cell, steady));
-            figures.map(|e| e.value).collect()
+        let per_run = |cells: &[&CellRecord]| -> Figures {
+            let figures = cells.iter().map(|cell| quantity.of(cell, steady));
+            figures.map(|told| Some(told?.value)).collect()
         };
         let (base, new) = (per_run(&sides.base), per_run(&sides.new));
-        let whole = base.len() == sides.base.len() && new.len() == sides.new.len();
-        let in_turns = sides.in_turns.filter(|_| whole).and_then(|turns| {
-            let (base, new) = (turns.figures(&base), turns.figures(&new));
+        let tested = if let Some(turns) = sides.in_turns {
             turns.test(&base, &new, direction, options)
-        });
-        let tested = in_turns.or_else(|| compare_runs(&base, &new, direction, options))?;
-        return Some((tested, sides.stored(steady)));
+        } else {
+            let known = |figures: Figures| figures.into_iter().flatten().collect::<Vec<_>>();
+            compare_runs(&known(base), &known(new), direction, options)
+        }?;
+        return Some((tested, sides.stored(quantity, steady)));
     }
     if let Quantity::Quantile(metric, q) = quantity {
         if let Some(pairs) = sides.pairs(*metric) {
@@ -445,28 +478,33 @@ fn best_test(
         direction,
         options,
     );
-    Some((tested, sides.stored(steady)))
+    Some((tested, sides.stored(quantity, steady)))
 }
 
-impl Blocks<'_> {
-    /// One figure a block of one a run.
-    fn figures(&self, of_runs: &[f64]) -> Vec<f64> {
-        let blocks = of_runs.chunks(self.each);
-        blocks.filter_map(geometric_mean).collect()
-    }
+/// One figure a run, absent where the run does not know it.
+type Figures = Vec<Option<f64>>;
 
+impl Blocks<'_> {
+    /// Both sides block by block. A block with a run that lacks the figure is left out, and then what drifts is not straightened, for which blocks have to
+    /// follow each other.
     fn test(
         &self,
-        base: &[f64],
-        new: &[f64],
+        base: &[Option<f64>],
+        new: &[Option<f64>],
         direction: Direction,
         options: &CompareOptions,
     ) -> Option<Tested> {
-        let straight = self
-            .base_outside
-            .map(|outside| straightened(base, new, outside));
-        let new = straight.as_deref().unwrap_or(new);
-        compare_runs_in_turns(base, new, direction, options)
+        let known = |runs: &[Option<f64>]| {
+            let figures: Option<Vec<f64>> = runs.iter().copied().collect();
+            geometric_mean(&figures?)
+        };
+        let blocks = base.chunks(self.each).zip(new.chunks(self.each));
+        let whole = blocks.filter_map(|(base, new)| known(base).zip(known(new)));
+        let (base, new): (Vec<f64>, Vec<f64>) = whole.unzip();
+        let outside = self.base_outside.filter(|all| all.len() == new.len());
+        let straight = outside.map(|outside| straightened(&base, &new, outside));
+        let new = straight.as_deref().unwrap_or(&new);
+        compare_runs_in_turns(&base, new, direction, options)
     }
 }
 
