@@ -15,7 +15,7 @@ use std::iter::repeat_n;
 
 use bench_schema::{SearchEnd, Share};
 
-use crate::estimate::{Estimate, LEVEL};
+use crate::estimate::{Estimate, LEVEL, wilson_share};
 use crate::num::{ceil_count, float};
 use crate::objective::share_interval;
 
@@ -145,6 +145,10 @@ const MOST_FAR: f64 = 3.0;
 const LONG: u64 = 2;
 /// Those of at least so many are surely in their steady state, so that they can contradict each other.
 const STEADY: u64 = 12;
+/// Stages of whole loads from so many requests for each slot on tell what a load does for good.
+const WAVES: f64 = 4.0;
+/// How sure it is that such a load is within an objective, or beyond it, before it is not asked again.
+const SURE: f64 = 0.99;
 /// Requests of a stage near the crossing, at least and at first at most, in the same unit.
 const STAGE: (u64, u64) = (4, 20);
 /// How far below and above the crossing stages are placed, in log odds: so far apart that they tell the slope too, and where it is told for less.
@@ -329,33 +333,27 @@ impl Search {
         )
     }
 
-    /// The highest load that was plainly within an objective, by a stage that was surely in its steady state, where no less was missed; and the lowest
-    /// one that was plainly beyond it, where no more was met.
+    /// The highest load that is plainly within an objective, where no less is plainly beyond it; and the lowest one that is, where no more is within.
     fn plain_sides_of(&self, stages: &[Stage], objective: usize) -> (Option<f64>, Option<f64>) {
         let attain = self.attain.get(objective).copied().unwrap_or_default();
-        let steady = STEADY * self.fewest();
-        let told = stages.iter().filter_map(|stage| {
-            let share = (*stage.shares.get(objective)?)?;
-            Some((stage.load, share, stage.requests))
-        });
-        let told: Vec<(f64, Share, u64)> = told.collect();
-        let loads = |is: &dyn Fn(&Share, u64) -> bool| {
-            let of = told.iter().filter(|(_, share, n)| is(share, *n));
-            of.map(|(load, ..)| *load).collect::<Vec<_>>()
+        let levels = levels(stages, objective);
+        let loads = |is: &dyn Fn(&Level) -> bool| {
+            let of = levels.iter().filter(|level| is(level));
+            of.map(|level| level.load).collect::<Vec<_>>()
         };
-        let missed = loads(&|share, _| share.value < attain);
-        let met = loads(&|share, _| share.value >= attain);
-        let within = loads(&|share, n| {
-            n >= steady && 1.0 - share_interval(share).low < (1.0 - attain) / 4.0
+        let within = loads(&|level| level.sure().is_some_and(|(low, _)| low > attain));
+        let beyond = loads(&|level| {
+            let is_missed = level.sure().is_some_and(|(_, high)| high < attain);
+            is_missed || is_over(&level.share, attain)
         });
-        let beyond = loads(&|share, _| is_over(share, attain));
-        let within = within
-            .into_iter()
-            .filter(|load| missed.iter().all(|less| less > load));
-        let beyond = beyond
-            .into_iter()
-            .filter(|load| met.iter().all(|more| more < load));
-        (within.reduce(f64::max), beyond.reduce(f64::min))
+        (
+            (within.iter().copied())
+                .filter(|low| beyond.iter().all(|high| low < high))
+                .reduce(f64::max),
+            (beyond.iter().copied())
+                .filter(|high| within.iter().all(|low| low < high))
+                .reduce(f64::min),
+        )
     }
 
     /// The crossing of whole loads, as far as it lies where they were plainly within and beyond, which a curve that is too flat leaves open.
@@ -500,6 +498,52 @@ impl Search {
         let requests = wanted.clamp(low as f64, high as f64);
         (load.value * side.exp(), count(requests))
     }
+}
+
+/// What all stages of one load say of an objective together.
+struct Level {
+    load: f64,
+    share: Share,
+    /// Whether it is of stages in which every slot answered several times: of shorter ones the first wave is a large part.
+    is_settled: bool,
+}
+
+impl Level {
+    /// The share's interval, at a level that holds although it is looked at after each stage; absent where that is not known.
+    fn sure(&self) -> Option<(f64, f64)> {
+        let of = wilson_share(self.share.value, self.share.effective, SURE);
+        of.filter(|_| self.is_settled)?.bounds()
+    }
+}
+
+/// Each load with its stages together: those of several waves, where there are any.
+fn levels(stages: &[Stage], objective: usize) -> Vec<Level> {
+    let told = stages.iter().filter_map(|stage| {
+        let share = (*stage.shares.get(objective)?)?;
+        let is_settled = stage.requests as f64 >= WAVES * stage.load;
+        Some((stage.load, is_settled, share, stage.requests as f64))
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let level = |same: &[(f64, bool, Share, f64)]| {
+        let load = same.first()?.0;
+        let is_settled = same.iter().any(|stage| stage.1);
+        let of = || same.iter().filter(|stage| stage.1 == is_settled);
+        let requests: f64 = of().map(|stage| stage.3).sum();
+        let within: f64 = of().map(|stage| stage.2.value * stage.3).sum();
+        // as of `dependence`: a lucky stage would count for more
+        let dependent: f64 = of().map(|stage| stage.3.powi(2) / stage.2.effective).sum();
+        Some(Level {
+            load,
+            share: Share {
+                value: within / requests,
+                effective: requests.powi(2) / dependent,
+            },
+            is_settled,
+        })
+    };
+    let by_load = told.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    by_load.filter_map(level).collect()
 }
 
 fn is_over(share: &Share, attain: f64) -> bool {
