@@ -228,7 +228,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
-            over_time::stalls(look).or_else(|| over_time::silence(look, all)),
+            over_time::stop(look, all),
             over_time::levels_change(look),
             load::memory(look.cell),
             load::gpu_throttled(look.cell),

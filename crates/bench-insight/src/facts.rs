@@ -124,6 +124,8 @@ pub struct Outage {
 /// A time in which answers were under way and none of them got a token, counted from the cell's first due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
+    /// Whether they are those of one of several endpoints, beside which others went on.
+    pub of_one_endpoint: bool,
     /// When it began.
     pub from: Nanos,
     /// How long it was.

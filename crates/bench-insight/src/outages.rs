@@ -1,5 +1,7 @@
 //! When a server was away, and when its streams stood still, from its answers alone.
 
+use std::collections::BTreeSet;
+
 use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
 use crate::diagnosis::{Cover, Prompts, Stops, median, quantile};
@@ -25,26 +27,78 @@ impl CellSamples {
         outage(answered.chain(stopped), self.lost.iter(), self.began()?)
     }
 
-    /// The longest time in which answers were under way and none of them got a token, though no prompt that takes so long was in progress.
+    /// The longest time in which answers were under way, of all endpoints or of one while others went on, and none of them got a token, though no prompt
+    /// that takes so long was in progress.
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
-        let all = || self.requests.iter().chain(&self.stopped);
-        let stops = Stops::of(&all().collect::<Vec<_>>(), began, 1.0);
-        let prompts = Prompts::of_requests(all, began, &stops);
-        let streams = stops.of_all.iter().copied();
-        let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
-        let own = stops.one_by_one;
-        let prompts = &prompts.in_progress;
-        let silences = silences(all, began, prompts, own, || false);
-        let longest = streams
-            .chain(silences)
-            .max_by(|a, b| a.length.total_cmp(&b.length));
-        let stall = longest.map(|found| Stall {
-            from: Nanos::from_f64(found.from),
-            length: Nanos::from_f64(found.length),
+        let all: Vec<&RequestSample> = self.requests.iter().chain(&self.stopped).collect();
+        let stall = |of: &[&RequestSample], others: &[&RequestSample]| {
+            let found = longest_stop(of, others, began)?;
+            Some(Stall {
+                from: Nanos::from_f64(found.from),
+                length: Nanos::from_f64(found.length),
+                of_one_endpoint: !others.is_empty(),
+            })
+        };
+        let of_one = endpoints(all.iter().copied()).into_iter().map(|endpoint| {
+            let is_own = |request: &&RequestSample| request.endpoint == endpoint;
+            let (own, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_own);
+            stall(&own, &others)
         });
-        stall.filter(|stall| stall.length >= SHORTEST)
+        let found = of_one.chain([stall(&all, &[])]).flatten();
+        let longest = found.max_by_key(|stall| stall.length);
+        longest.filter(|stall| stall.length >= SHORTEST)
     }
+}
+
+/// The longest time in which none of some answers got a token, and others did, where there are any; no prompt that takes so long was in progress.
+fn longest_stop(
+    of: &[&RequestSample],
+    others: &[&RequestSample],
+    began: Stamp,
+) -> Option<Standstill> {
+    let stops = Stops::of(of, began, 1.0);
+    let all = || of.iter().copied();
+    let prompts = Prompts::of_requests(all, began, &stops);
+    let streams = stops.of_all.iter().copied();
+    let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
+    let own = stops.one_by_one;
+    let silences = silences(all, began, &prompts.in_progress, own, || false);
+    let found = streams.chain(silences);
+    let found = found.filter(|stop| go_on_beside(others, stop, began));
+    found.max_by(|a, b| a.length.total_cmp(&b.length))
+}
+
+/// The endpoints of requests, where there are several.
+pub(crate) fn endpoints<'a>(requests: impl Iterator<Item = &'a RequestSample>) -> Vec<u32> {
+    let found: BTreeSet<u32> = requests.map(|request| request.endpoint).collect();
+    let several = found.into_iter().collect::<Vec<_>>();
+    if several.len() > 1 {
+        several
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether others got tokens in the midst of a stop, in ns from `epoch`; of no others nothing is asked. What one server does for several addresses stops all of them.
+pub(crate) fn go_on_beside(others: &[&RequestSample], stop: &Standstill, epoch: Stamp) -> bool {
+    const EDGE: f64 = 0.1;
+    let (from, to) = (stop.from, stop.from + stop.length);
+    let (from, to) = (from + EDGE * stop.length, to - EDGE * stop.length);
+    let got_one = |request: &&RequestSample| {
+        let (sent, end) = (
+            (request.start - epoch).as_f64(),
+            (request.end - epoch).as_f64(),
+        );
+        let first = request.ttft.map_or(end, |ttft| sent + ttft);
+        let still = request.stalls.iter().map(|(at, length)| {
+            let at = (*at - epoch).as_f64();
+            (at + length).min(to) - at.max(from)
+        });
+        let streams = first <= from && end >= to && still.fold(0.0, f64::max) < 0.5 * (to - from);
+        streams || [first, end].iter().any(|at| (from..to).contains(at))
+    };
+    others.is_empty() || others.iter().any(got_one)
 }
 
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that

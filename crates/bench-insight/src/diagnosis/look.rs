@@ -8,7 +8,7 @@ use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 use super::levels::{self, Level};
 use super::stops::Stops;
 use super::{first_token, over_time};
-use crate::outages::Standstill;
+use crate::outages::{Standstill, endpoints};
 use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 
 /// A cell with its single requests, where those are known.
@@ -21,6 +21,8 @@ pub(super) struct Look<'a> {
     pub(super) lost: Vec<&'a LostSample>,
     /// Of the same repeat.
     pub(super) stopped: Vec<&'a RequestSample>,
+    /// The requests of the other endpoints, where it is a look at one.
+    pub(super) others: Vec<&'a RequestSample>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
@@ -52,6 +54,7 @@ pub(super) struct Prefill {
 }
 
 /// One completed request. Times are in ns from the cell's first request.
+#[derive(Clone)]
 pub(super) struct Seen<'a> {
     pub(super) request: &'a RequestSample,
     /// When it was to start (open loop) or was sent.
@@ -80,6 +83,7 @@ impl<'a> Look<'a> {
             seen: Vec::new(),
             lost: Vec::new(),
             stopped: Vec::new(),
+            others: Vec::new(),
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
             prompts: OnceCell::new(),
@@ -132,6 +136,33 @@ impl<'a> Look<'a> {
             ..empty
         };
         look.count_in_flight(samples.keep_every.max(1));
+        look
+    }
+
+    /// The endpoints of its requests, where there are several.
+    pub(super) fn endpoints(&self) -> Vec<u32> {
+        endpoints(self.seen.iter().map(|seen| seen.request))
+    }
+
+    /// How an endpoint is called.
+    pub(super) fn url(&self, endpoint: u32) -> String {
+        let index = usize::try_from(endpoint).ok();
+        let url = index.and_then(|index| self.run.server.urls.get(index));
+        url.cloned().unwrap_or_else(|| endpoint.to_string())
+    }
+
+    /// The same cell as one of its endpoints served it.
+    pub(super) fn at_endpoint(&self, endpoint: u32) -> Self {
+        let is_own = |request: &RequestSample| request.endpoint == endpoint;
+        let own = self.seen.iter().filter(|seen| is_own(seen.request));
+        let others = self.seen.iter().map(|seen| seen.request);
+        let mut look = Self {
+            seen: own.cloned().collect(),
+            others: others.filter(|request| !is_own(request)).collect(),
+            epoch: self.epoch,
+            ..Self::of(self.run, self.cell, None)
+        };
+        look.count_in_flight(1);
         look
     }
 

@@ -210,12 +210,6 @@ const SLOWER: f64 = 1.2;
 
 /// One endpoint whose requests take longer than the others' requests of the same lengths.
 pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
-    let mut endpoints: Vec<u32> = look.seen.iter().map(|s| s.request.endpoint).collect();
-    endpoints.sort_unstable();
-    endpoints.dedup();
-    if endpoints.len() < 2 {
-        return None;
-    }
     let of = |own: bool, endpoint: u32| -> Vec<f64> {
         let kept = look
             .seen
@@ -223,10 +217,11 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
             .filter(|s| (s.request.endpoint == endpoint) == own);
         kept.map(|s| s.slow).collect()
     };
-    let (endpoint, ratio, n) = endpoints
-        .iter()
+    let (endpoint, ratio, n) = look
+        .endpoints()
+        .into_iter()
         .filter_map(|endpoint| {
-            let (own, others) = (of(true, *endpoint), of(false, *endpoint));
+            let (own, others) = (of(true, endpoint), of(false, endpoint));
             if own.len() < FEWEST || others.len() < FEWEST {
                 return None;
             }
@@ -238,7 +233,7 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
             // One that makes some of them wait shows in the mean.
             let by_mean = mean(own.into_iter())? / mean(others.into_iter())?;
             (beyond >= CHANCE * (n as f64 / 4.0).sqrt()).then_some((
-                *endpoint,
+                endpoint,
                 by_median.max(by_mean),
                 n,
             ))
@@ -246,12 +241,8 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, ratio, _)| *ratio >= SLOWER)?;
     let share = n as f64 / look.seen.len() as f64;
-    let name = usize::try_from(endpoint)
-        .ok()
-        .and_then(|index| look.run.server.urls.get(index).cloned())
-        .unwrap_or_else(|| endpoint.to_string());
     let mut ratio_of = of_cell(Known::ReplicaRatio, ratio, &look.cell.id);
-    ratio_of.of = Some(name);
+    ratio_of.of = Some(look.url(endpoint));
     // Its share of the users' time, beyond what the others' speed would make of it.
     let cost = share * (ratio - 1.0) / (share * ratio + 1.0 - share);
     Draft::in_cell(Cause::SlowReplica, cost, look.cell)

@@ -192,13 +192,13 @@ fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
     let all = in_all(look, lost.len());
     let share = share(look.cell, all)?;
     // Of several endpoints the one that lost them all.
-    let urls = &look.run.server.urls;
     let first = lost.first()?.endpoint;
-    let one = urls.len() > 1 && lost.iter().all(|lost| lost.endpoint == first);
-    let at = usize::try_from(first).ok().and_then(|at| urls.get(at));
-    let at = at
-        .filter(|_| one)
-        .map_or_else(String::new, |url| format!(", all at {url}"));
+    let one = look.run.server.urls.len() > 1 && lost.iter().all(|lost| lost.endpoint == first);
+    let at = if one {
+        format!(", all at {}", look.url(first))
+    } else {
+        String::new()
+    };
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for lost in lost {
         *kinds.entry(words(lost) + &at).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
+use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metric};
 
 use super::levels::Rhythm;
 use super::levels::{self, Level};
@@ -10,7 +10,7 @@ use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
-use crate::outages::{EARLY, MOST_ALONE, Standstill, silences};
+use crate::outages::{EARLY, MOST_ALONE, Standstill, go_on_beside, silences};
 use crate::signals::derived;
 use crate::view;
 
@@ -566,8 +566,25 @@ const ALIKE: f64 = 1.5;
 /// Share of the time over which stalls that come again and again are spread.
 const MOST: f64 = 0.4;
 
+/// A stop of all streams, or of those of one endpoint beside which others go on: whichever costs more.
+pub(super) fn stop(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
+    let found = |look: &Look<'_>| stalls(look).or_else(|| silence(look, all));
+    let of_one = look.endpoints().into_iter().filter_map(|endpoint| {
+        let own = look.at_endpoint(endpoint);
+        let mut found = found(&own)?;
+        found.severity *= own.taken() / look.taken();
+        let is_length = |e: &&mut Evidence| e.figure == Known::StallLength.into();
+        for length in found.evidence.iter_mut().filter(is_length) {
+            length.of = Some(look.url(endpoint));
+        }
+        Some(found)
+    });
+    let all = of_one.chain(found(look));
+    all.max_by(|a, b| a.severity.total_cmp(&b.severity))
+}
+
 /// All streams stop together: again and again, or once or twice.
-pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
+fn stalls(look: &Look<'_>) -> Option<Finding> {
     if view::in_bundles(look.cell) {
         return None;
     }
@@ -653,12 +670,13 @@ fn several(n: usize) -> Option<f64> {
 }
 
 /// All requests wait for a token, and none comes: a server that stands still while few answers stream.
-pub(super) fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
+fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
     let starts_slowly = || slow_start(look, &look.slowness()).is_some();
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
-    let found = silences(requests, look.epoch, prompts, own, starts_slowly);
+    let mut found = silences(requests, look.epoch, prompts, own, starts_slowly);
+    found.retain(|stop| go_on_beside(&look.others, stop, look.epoch));
     let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
     // What keeps single requests waiting in one cell after another is theirs.
     let as_long = |s: &&Seen<'_>| {
@@ -688,7 +706,8 @@ pub(super) fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) 
     let is_one = |stall: &Standstill| {
         let prompts =
             prompts.explain(stall, stops) || resumed.iter().any(|by| by.explains(stall, usual));
-        stall.length >= STANDS_OUT * usual && !prompts
+        let beside = || go_on_beside(&look.others, stall, look.epoch);
+        stall.length >= STANDS_OUT * usual && !prompts && beside()
     };
     let all = stops.of_all.iter().copied();
     let rest: Vec<Standstill> = all.filter(is_one).collect();

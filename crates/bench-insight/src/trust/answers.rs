@@ -266,8 +266,13 @@ pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     // The next token would have come a gap later all the same.
     let length = stall.length.as_f64() - usual;
     let stood = length / 1e9;
+    let of_one = if stall.of_one_endpoint {
+        " at one of the endpoints"
+    } else {
+        ""
+    };
     let what = format!(
-        "no response in progress got a token for {} ({} of the cell)",
+        "no response in progress{of_one} got a token for {} ({} of the cell)",
         text::time(length),
         text::percent(stood / seconds),
     );

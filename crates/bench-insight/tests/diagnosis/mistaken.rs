@@ -1496,3 +1496,28 @@ fn nobody_is_healthy_whose_server_waits_for_a_cpu_most_of_the_time() {
     assert_eq!(waits(0.1, 0.3), [Cause::Healthy]);
     assert_eq!(waits(0.36, 0.16), []);
 }
+
+#[test]
+fn a_stop_of_one_of_two_endpoints_is_no_queue() {
+    let server = Server {
+        second: Some(1.0),
+        step: 4.0,
+        freezes: vec![(3_000.0, 3_000.0)],
+        freezes_second: true,
+        ..Server::default()
+    };
+    for rate in [12.0, 20.0] {
+        let asked = Cell {
+            seconds: 10.0,
+            ..cell(Asks::Poisson(rate), |_, _| (20, 12), server.clone())
+        };
+        for seed in 1..=3 {
+            let (run, samples) = run(std::slice::from_ref(&asked), false, seed);
+            let all = findings(&run, &samples);
+            assert_eq!(causes(&all), [Cause::Frozen], "{all:?}");
+            let mut evidence = all[0].evidence.iter();
+            let length = evidence.find(|e| e.figure == Known::StallLength.into());
+            assert_eq!(length.and_then(|e| e.of.as_deref()), Some("http://b"));
+        }
+    }
+}

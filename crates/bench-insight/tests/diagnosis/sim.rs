@@ -37,6 +37,8 @@ pub(crate) struct Server {
     pub(crate) at_once: bool,
     /// Nothing moves from … for ….
     pub(crate) freezes: Vec<(Ms, Ms)>,
+    /// Whether only the second of two endpoints stands still then.
+    pub(crate) freezes_second: bool,
     /// Factor on every time, by time.
     pub(crate) pace: fn(Ms) -> f64,
     /// Factor on the times of the second of two endpoints.
@@ -79,6 +81,7 @@ impl Default for Server {
             serial: false,
             at_once: false,
             freezes: Vec::new(),
+            freezes_second: false,
             pace: |_| 1.0,
             second: None,
             one_address: false,
@@ -196,7 +199,12 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
         // The replica that is furthest behind moves next.
         let replica = usize::from(clocks[0] > clocks[replicas - 1]);
         let mut now = clocks[replica];
-        for (from, length) in &cell.server.freezes {
+        let freezes: &[(Ms, Ms)] = if replica == 0 && cell.server.freezes_second {
+            &[]
+        } else {
+            &cell.server.freezes
+        };
+        for (from, length) in freezes {
             if now >= *from && now < from + length {
                 now = from + length;
             }
@@ -313,7 +321,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 * draw.between(0.97, 1.03)
         };
         let mut then = now + step;
-        for (from, length) in &cell.server.freezes {
+        for (from, length) in freezes {
             if now < *from && then > *from {
                 then += length;
             }

@@ -123,6 +123,7 @@ fn a_stop_of_all_is_told_though_somebody_always_waits() {
     let wanted = Stall {
         from: Nanos::from_millis(4200),
         length: Nanos::from_millis(1000),
+        of_one_endpoint: false,
     };
     assert_eq!(told, Some(wanted));
 }
@@ -223,4 +224,30 @@ fn a_stop_that_only_answers_met_which_were_stopped_on_purpose_is_told() {
         told.map(|stall| stall.length),
         Some(Nanos::from_millis(2000))
     );
+}
+
+#[test]
+fn a_stop_of_one_of_two_endpoints_is_told_where_the_other_goes_on() {
+    let never = (0.0, 0.0);
+    let stop = |of_first: (f64, f64), of_second: (f64, f64)| {
+        let request = |i: u32| {
+            let still = [of_first, of_second][i as usize % 2];
+            RequestSample {
+                endpoint: i % 2,
+                ..of_a_server_that_stands(50.0 * f64::from(i), still)
+            }
+        };
+        let cell = CellSamples {
+            requests: (0..200).map(request).collect(),
+            ..CellSamples::default()
+        };
+        cell.stall()
+            .map(|stop| (stop.length.as_f64() / MS, stop.of_one_endpoint))
+    };
+    assert_eq!(stop(never, never), None);
+    let still = (4_001.0, 7_001.0);
+    let (length, of_one) = stop(never, still).unwrap();
+    assert!(of_one && (2_900.0..3_001.0).contains(&length), "{length}");
+    let (length, of_one) = stop(still, still).unwrap();
+    assert!(!of_one && (2_900.0..3_001.0).contains(&length), "{length}");
 }
