@@ -107,24 +107,15 @@ impl SearchAsked {
                 (why, self.why(why, bounds, slos, cells))
             }
             // an answer to not even one request is no beginning
-            None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
+            None if cells.iter().any(|cell| cell.counts.went_wrong() > 0) => {
+                (SearchEnd::Ended, Some(NO_BEGINNING.to_owned()))
+            }
             _ => (SearchEnd::Ended, failed_meanwhile(cells)),
         };
-        let objectives = slos.iter().enumerate().map(|(i, slo)| {
+        let of_objective = |(i, slo): (usize, &Slo)| {
             let own = found.as_ref().and_then(|found| *found.objectives.get(i)?);
-            let own = own.filter(|own| enough(&own));
-            ObjectiveCapacity {
-                slo: slo.clone(),
-                value: own
-                    .filter(|own| own.load.bounds().is_some())
-                    .map(|own| own.load.value),
-                low: own.and_then(|own| own.load.low),
-                high: own.and_then(|own| own.load.high),
-                slope: own
-                    .filter(|own| own.load.bounds().is_some())
-                    .map(|own| own.slope),
-            }
-        });
+            Self::of_objective(slo, own.filter(|own| enough(&own)))
+        };
         // stages that contradict each other bound nothing
         let capacity = capacity.filter(|_| {
             is_judged && !matches!(stopped, SearchEnd::Unsteady | SearchEnd::NotMonotone)
@@ -137,7 +128,10 @@ impl SearchAsked {
             stopped,
             why,
             value: capacity
-                .filter(|c| is_told && c.bounds().is_some_and(is_value))
+                .filter(|c| {
+                    let bounds = c.bounds().map(|(low, high)| (whole(low), whole(high)));
+                    is_told && bounds.is_some_and(is_value)
+                })
                 .map(|c| whole(c.value)),
             low: capacity.and_then(|c| c.low).map(whole),
             high: capacity.and_then(|c| c.high).map(whole),
@@ -145,10 +139,22 @@ impl SearchAsked {
             binding: (found.as_ref())
                 .filter(|_| capacity.is_some_and(|c| c.high.is_some()))
                 .and_then(|found| u32::try_from(found.binding).ok()),
-            objectives: objectives.collect(),
+            objectives: slos.iter().enumerate().map(of_objective).collect(),
             left_out: self.left_out(cells),
             requests: stages.iter().map(|stage| stage.cost).sum(),
             seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        }
+    }
+
+    /// How far one objective alone would let the load go.
+    fn of_objective(slo: &Slo, own: Option<Crossing>) -> ObjectiveCapacity {
+        let told = own.filter(|own| own.load.bounds().is_some());
+        ObjectiveCapacity {
+            slo: slo.clone(),
+            value: told.map(|own| own.load.value),
+            low: own.and_then(|own| own.load.low),
+            high: own.and_then(|own| own.load.high),
+            slope: told.map(|own| own.slope),
         }
     }
 
@@ -200,7 +206,7 @@ impl SearchAsked {
             1.0
         } else {
             let alone = cells.first().filter(|cell| !cell.load.is_open())?;
-            1e9 / view::positive(alone.metrics.get(&Metric::E2e)?.mean)?
+            one_by_one(alone)?
         };
         Some(self.searching(slos, first))
     }
@@ -240,12 +246,7 @@ impl SearchAsked {
         let alone = cells
             .first()
             .filter(|cell| !self.closed && !cell.load.is_open());
-        alone.is_some_and(|cell| {
-            cell.slos.iter().any(|outcome| {
-                let within = outcome.within.as_ref();
-                within.is_some_and(|within| share_interval(within).high < outcome.slo.q)
-            })
-        })
+        alone.is_some_and(is_plainly_missed)
     }
 
     /// Every cell, the one that tells where to begin too: it tells of no objective, and costs.
@@ -271,6 +272,12 @@ impl SearchAsked {
 
     fn load_of(&self, cell: &CellRecord) -> Option<f64> {
         load_of(cell, self.closed)
+    }
+
+    fn loads<'a>(&self, cells: &'a [CellRecord]) -> impl Iterator<Item = (f64, &'a CellRecord)> {
+        let closed = self.closed;
+        let all = cells.iter();
+        all.filter_map(move |cell| Some((load_of(cell, closed)?, cell)))
     }
 
     /// Why a stage says nothing of the server, by its cell; each of them is left out.
@@ -308,62 +315,109 @@ impl SearchAsked {
     ) -> Option<String> {
         match why {
             SearchEnd::Precise | SearchEnd::ClientLimit | SearchEnd::Ended => None,
-            SearchEnd::Budget if bounds.is_some_and(|(low, high)| self.closed && low.floor() >= high.floor()) => {
-                Some("the budget is used up".to_owned())
-            }
-            SearchEnd::Budget if bounds.is_some() => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
-            SearchEnd::Budget => {
-                let search = self.search(slos, cells);
-                let sides = search.and_then(|search| search.sides(&self.stages(cells)));
-                let known = match sides {
-                    Some((met, missed)) if self.closed => format!("when all it knew was that {} in flight meet the objectives and {} miss one", text::grouped(met), text::grouped(missed)),
-                    Some((met, missed)) => format!("when all it knew was that {} requests/s meet the objectives and {} miss one", text::number(met), text::number(missed)),
-                    None => "before the search had loads on both sides of the capacity".to_owned(),
-                };
-                Some(format!(
-                    "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more",
-                    self.searching(slos, 1.0).least_near()
-                ))
-            }
-            SearchEnd::MissedAlone => {
-                let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
-                let lowest = lowest.min_by(|a, b| a.0.total_cmp(&b.0));
-                let (at, cell) = match lowest {
-                    Some((load, cell)) if self.closed => {
-                        (format!("at {} in flight", text::grouped(load)), cell)
-                    }
-                    Some((load, cell)) => {
-                        (format!("at {} requests/s", text::number(load)), cell)
-                    }
-                    None => ("by requests sent one at a time".to_owned(), cells.first()?),
-                };
-                let missed = cell.slos.iter().filter(|o| slos.contains(&o.slo));
-                let short = |o: &&SloOutcome, lost: f64| o.within.is_some_and(|w| w.value + lost < o.slo.q);
-                let missed = missed.filter(|o| short(o, 0.0));
-                let (counts, missed) = (&cell.counts, missed.collect::<Vec<_>>());
-                let lost = counts.planned.saturating_sub(counts.completed);
-                let share = lost as f64 / counts.planned.max(1) as f64;
-                if lost > 0 && !missed.iter().any(|o| short(o, share)) {
-                    return Some(format!(
-                        "missed already {at}, where requests hardly queue, because {lost} of {} failed: check the server's log",
-                        counted(counts.planned, "request")
-                    ));
-                }
-                let missed: Vec<String> = missed.into_iter().map(crate::findings::objective_name).collect();
-                Some(format!(
-                    "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
-                    text::list(&missed)
-                ))
-            }
+            SearchEnd::Budget => Some(self.used_up(bounds, slos, cells)),
+            SearchEnd::MissedAlone => self.missed_alone(slos, cells),
             SearchEnd::NeverMissed => Some("no tested load misses an objective: set stricter ones with `--slo`".to_owned()),
             SearchEnd::Unsteady => Some(
                 "similar loads gave different results, by more than chance: the server's speed changes over time; see the charts over time, and search again when it is stable".to_owned(),
             ),
             SearchEnd::NotMonotone => Some(
-                "an objective is missed at one load and met at a higher one, so there is no single capacity; measure several loads with `--rate`".to_owned(),
+                "an objective is missed at one load and met at a higher one, so there is no single capacity; measure several loads with `--KEY`".replace("KEY", self.factor()),
             ),
         }
     }
+
+    /// What is said where the budget ended it.
+    fn used_up(&self, bounds: Option<(f64, f64)>, slos: &[Slo], cells: &[CellRecord]) -> String {
+        if let Some((low, high)) = bounds {
+            let is_one = self.closed && low.floor() >= high.floor();
+            let more = "; a larger `--budget` gives a narrower interval";
+            return "the budget is used up".to_owned() + if is_one { "" } else { more };
+        }
+        let search = self.search(slos, cells);
+        let sides = search.and_then(|search| search.sides(&self.stages(cells)));
+        let known = match sides {
+            Some((met, missed)) => format!(
+                "when all it had were short stages: those up to {} met the objectives, and one at {} missed one",
+                self.amount(met),
+                self.amount(missed)
+            ),
+            None => "before the search had loads on both sides of the capacity".to_owned(),
+        };
+        if let Some(failing) = sides.is_none().then(|| self.failing(slos, cells)).flatten() {
+            return format!(
+                "the budget was used up {known}: {failing}; check the server's log, then search again with a larger `--budget`"
+            );
+        }
+        format!(
+            "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more",
+            self.searching(slos, 1.0).least_near()
+        )
+    }
+
+    /// That at the lowest loads already more requests failed than an objective allows.
+    fn failing(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        const LOW: f64 = 2.0;
+        let loads = || self.loads(cells);
+        let lowest = loads().map(|(load, _)| load).reduce(f64::min)?;
+        let low = || loads().filter(|(load, _)| *load <= LOW * lowest);
+        let planned: u64 = low().map(|(_, cell)| cell.counts.planned).sum();
+        let lost: u64 = low().map(|(_, cell)| cell.counts.lost()).sum();
+        let most = low().map(|(load, _)| load).reduce(f64::max)?;
+        let allowed = slos.iter().map(|slo| 1.0 - slo.q).reduce(f64::min)?;
+        (lost as f64 > allowed * planned as f64).then(|| {
+            format!(
+                "at up to {} already {lost} of {} failed, more than an objective allows",
+                self.amount(most),
+                counted(planned, "request")
+            )
+        })
+    }
+
+    /// A load with its unit.
+    fn amount(&self, load: f64) -> String {
+        if self.closed {
+            format!("{} in flight", text::grouped(load))
+        } else {
+            format!("{} requests/s", text::number(load))
+        }
+    }
+
+    /// What is missed where hardly anything waits, by the stage of the lowest load that missed it plainly.
+    fn missed_alone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        let short = |o: &SloOutcome, lost: f64| o.within.is_some_and(|w| w.value + lost < o.slo.q);
+        let tells =
+            |cell: &CellRecord| is_plainly_missed(cell) && self.client_limit(cell).is_none();
+        let tell = self.loads(cells).filter(|(_, cell)| tells(cell));
+        let lowest = tell.min_by(|a, b| a.0.total_cmp(&b.0));
+        let (at, cell) = match lowest {
+            Some((load, cell)) => (format!("at {}", self.amount(load)), cell),
+            None => ("by requests sent one at a time".to_owned(), cells.first()?),
+        };
+        let missed = (cell.slos.iter()).filter(|o| slos.contains(&o.slo) && short(o, 0.0));
+        let missed: Vec<&SloOutcome> = missed.collect();
+        let (planned, lost) = (cell.counts.planned, cell.counts.lost());
+        let share = lost as f64 / planned.max(1) as f64;
+        if lost > 0 && !missed.iter().any(|o| short(o, share)) {
+            return Some(format!(
+                "missed already {at}, where requests hardly queue, because {lost} of {} failed: check the server's log",
+                counted(planned, "request")
+            ));
+        }
+        let missed: Vec<String> = missed
+            .into_iter()
+            .map(crate::findings::objective_name)
+            .collect();
+        Some(format!(
+            "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
+            text::list(&missed)
+        ))
+    }
+}
+
+fn is_plainly_missed(cell: &CellRecord) -> bool {
+    let mut all = cell.slos.iter();
+    all.any(|o| o.within.is_some_and(|w| share_interval(&w).high < o.slo.q))
 }
 
 /// What ended the last cell that ended early.
@@ -373,6 +427,16 @@ fn failed_meanwhile(cells: &[CellRecord]) -> Option<String> {
         .rev()
         .find_map(|cell| cell.ended_early.as_ref());
     early.map(|early| format!("the server failed meanwhile: {early}"))
+}
+
+/// Requests per second of a cell that sends one after the other; all may end early, as `--cancel-after` asks.
+fn one_by_one(alone: &CellRecord) -> Option<f64> {
+    if let Some(e2e) = alone.metrics.get(&Metric::E2e) {
+        return Some(1e9 / view::positive(e2e.mean)?);
+    }
+    let whole = alone.windows.whole.as_ref()?;
+    (alone.counts.cancelled > 0)
+        .then_some(alone.counts.planned as f64 / view::positive(whole.seconds)?)
 }
 
 /// The load of a stage of a search for a concurrency, or else for a rate; of a cell that is none, nothing.

@@ -78,37 +78,156 @@ fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
     assert_eq!(left, [Some(Cause::ColdStart), Some(Cause::Overload)]);
 }
 
-#[test]
-fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
+/// A stage of a search: its load, the share within `p95:ttft`, the requests and how many of them completed; without a load, the requests sent one at a time.
+fn stage(closed: bool, load: f64, (within, planned, completed): (f64, u64, u64)) -> CellRecord {
     let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
-    let run = RunRecord::from_json(stored).unwrap();
-    let slo = Slo {
+    let mut cell = RunRecord::from_json(stored).unwrap().cells.swap_remove(0);
+    if closed {
+        cell.metrics.clear();
+        cell.load = Load::closed(bench_schema::whole(load).try_into().unwrap());
+    } else if load > 0.0 {
+        cell.load = Load::Open {
+            rate_per_s: Some(load),
+            arrival: ArrivalKind::Poisson,
+            in_flight_cap: None,
+        };
+    }
+    (cell.counts.planned, cell.counts.completed) = (planned, completed);
+    (cell.counts.warmup, cell.counts.failed) = (0, planned - completed);
+    cell.slos = vec![SloOutcome {
+        slo: p95(),
+        measured: None,
+        interval: None,
+        verdict: SloVerdict::CannotTell,
+        within: Some(Share {
+            value: within,
+            effective: planned as f64,
+        }),
+        attainment: within,
+        attainment_interval: Interval {
+            low: within,
+            high: within,
+            confidence: 0.95,
+        },
+        vacuous: 0,
+    }];
+    cell
+}
+
+fn p95() -> Slo {
+    Slo {
         metric: Metric::Ttft,
-        q: 0.99,
+        q: 0.95,
         limit: 5e8,
         use_case: None,
+    }
+}
+
+/// What is said after these stages, once they have used up what may be spent.
+fn spent(closed: bool, cells: &[CellRecord]) -> CapacityRecord {
+    let sent: u64 = cells.iter().map(|cell| cell.counts.planned).sum();
+    let asked = SearchAsked {
+        closed,
+        budget: Budget::Requests(sent + 1),
+        ..SearchAsked::default()
     };
+    asked.found(&[p95()], cells)
+}
+
+#[test]
+fn a_budget_that_failures_used_up_is_no_reason_for_a_larger_one_alone() {
+    let alone = stage(false, 0.0, (1.0, 5, 5));
+    let stages = [(40.0, 0.93), (20.0, 0.9333), (10.0, 0.92)];
+    let failing = stages.map(|(load, within)| stage(false, load, (within, 60, 55)));
+    let found = spent(
+        false,
+        &[std::slice::from_ref(&alone), &failing[..]].concat(),
+    );
+    assert_eq!(found.stopped, SearchEnd::Budget);
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("at up to 20.0 requests/s already 10 of 120 requests failed"),
+        "{why}"
+    );
+    assert!(why.contains("check the server's log"), "{why}");
+    // slow ones did not fail
+    let slow = stages.map(|(load, within)| stage(false, load, (within, 60, 60)));
+    let why = spent(false, &[&[alone], &slow[..]].concat()).why.unwrap();
+    assert!(
+        why.contains("use a larger `--budget`") && !why.contains("failed"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_short_stages_say_is_not_told_as_known() {
+    let cells = [
+        stage(true, 1.0, (1.0, 30, 30)),
+        stage(true, 2.0, (0.0, 30, 30)),
+    ];
+    let found = spent(true, &cells);
+    assert_eq!(
+        (found.stopped, found.value),
+        (SearchEnd::Budget, None),
+        "{found:?}"
+    );
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("short stages: those up to 1 in flight met the objectives, and one at 2 in flight missed one"),
+        "{why}"
+    );
+    // one in flight is a value, though its interval ends just below two
+    let cells = [&cells[..], &[stage(true, 1.0, (1.0, 120, 120))]].concat();
+    let found = spent(true, &cells);
+    assert_eq!(found.stopped, SearchEnd::Precise);
+    assert_eq!([found.value, found.low, found.high], [Some(1.0); 3]);
+}
+
+#[test]
+fn requests_that_were_stopped_did_not_fail() {
+    let mut alone = stage(false, 0.0, (1.0, 5, 5));
+    alone.metrics.clear();
+    let asked = SearchAsked::default();
+    // five in the time of the stored cell, stopped by `--cancel-after`
+    (alone.counts.completed, alone.counts.cancelled) = (0, 5);
+    assert!(asked.next(&[p95()], &[alone.clone()]).is_some());
+    // broken off before one was measured
+    alone.counts = bench_schema::Counts::default();
+    let why = |cell: &CellRecord| asked.found(&[p95()], std::slice::from_ref(cell)).why;
+    assert_eq!(why(&alone), None);
+    (alone.counts.planned, alone.counts.failed) = (5, 5);
+    assert!(why(&alone).unwrap().contains("all failed"));
+}
+
+#[test]
+fn what_is_missed_is_named_by_the_stage_that_missed_it() {
+    let cells = [
+        stage(true, 1.0, (0.97, 30, 30)),
+        stage(true, 4.0, (0.5, 30, 30)),
+        stage(true, 1.0, (0.7, 60, 60)),
+    ];
+    let found = spent(true, &cells);
+    assert_eq!(found.stopped, SearchEnd::MissedAlone);
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("at 1 in flight, where requests hardly queue: P95 TTFT"),
+        "{why}"
+    );
+    // one load of many has no single capacity, and the next step is in the search's own unit
+    let cells = [(1.0, 1.0), (2.0, 0.3), (8.0, 1.0)];
+    let cells = cells.map(|(load, within)| stage(true, load, (within, 2000, 2000)));
+    let found = spent(true, &cells);
+    assert_eq!(found.stopped, SearchEnd::NotMonotone);
+    assert!(found.why.unwrap().contains("`--concurrency`"));
+}
+
+#[test]
+fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
     let why = |within: f64, completed: u64| {
-        let mut alone = run.cells[0].clone();
-        (alone.counts.planned, alone.counts.completed) = (1000, completed);
-        alone.slos = vec![SloOutcome {
-            slo: slo.clone(),
-            measured: None,
-            interval: None,
-            verdict: SloVerdict::Fail,
-            within: Some(Share {
-                value: within,
-                effective: 1000.0,
-            }),
-            attainment: within,
-            attainment_interval: Interval {
-                low: within,
-                high: within,
-                confidence: 0.95,
-            },
-            vacuous: 0,
-        }];
-        let found = SearchAsked::default().found(std::slice::from_ref(&slo), &[alone]);
+        let mut alone = stage(false, 0.0, (within, 1000, completed));
+        alone.slos[0].slo.q = 0.99;
+        let slo = alone.slos[0].slo.clone();
+        let found = SearchAsked::default().found(&[slo], &[alone]);
         assert_eq!(found.stopped, SearchEnd::MissedAlone);
         found.why.unwrap()
     };
