@@ -106,12 +106,12 @@ impl CellConclusion {
         let worker = record.worker.map_or(0, |worker| worker.saturating_add(1));
         self.workers = self.workers.max(worker);
         self.accumulator.push(record);
+        self.samples.push(record);
         if record.phase == Phase::Warmup {
             return;
         }
         self.measured += 1;
         self.facts.push(record);
-        self.samples.push(record);
         match self.search {
             Some(search) if self.stop.is_due(self.measured) => {
                 let is_over = search.is_over(&self.accumulator.objectives());

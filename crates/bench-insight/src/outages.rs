@@ -32,8 +32,9 @@ impl CellSamples {
     pub(crate) fn stall(&self) -> Option<Stall> {
         let began = self.began()?;
         let all: Vec<&RequestSample> = self.requests.iter().chain(&self.stopped).collect();
-        let stall = |of: &[&RequestSample], others: &[&RequestSample]| {
-            let found = longest_stop(of, others, began)?;
+        let warm_up: Vec<&RequestSample> = self.warm_up.iter().collect();
+        let stall = |of: &[&RequestSample], warm_up: &[_], others: &[&RequestSample]| {
+            let found = longest_stop((of, warm_up), others, began)?;
             Some(Stall {
                 from: Nanos::from_f64(found.from),
                 length: Nanos::from_f64(found.length),
@@ -43,27 +44,30 @@ impl CellSamples {
         let of_one = endpoints(all.iter().copied()).into_iter().map(|endpoint| {
             let is_own = |request: &&RequestSample| request.endpoint == endpoint;
             let (own, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_own);
-            stall(&own, &others)
+            let warm_up: Vec<_> = warm_up.iter().copied().filter(is_own).collect();
+            stall(&own, &warm_up, &others)
         });
-        let found = of_one.chain([stall(&all, &[])]).flatten();
+        let found = of_one.chain([stall(&all, &warm_up, &[])]).flatten();
         let longest = found.max_by_key(|stall| stall.length);
         longest.filter(|stall| stall.length >= SHORTEST)
     }
 }
 
-/// The longest time in which none of some answers got a token, and others did, where there are any; no prompt that takes so long was in progress.
+/// The longest time in which none of some answers and of those that the warm-up left got a token, and others did, where there are any; no prompt that takes
+/// so long was in progress.
 fn longest_stop(
-    of: &[&RequestSample],
+    (of, warm_up): (&[&RequestSample], &[&RequestSample]),
     others: &[&RequestSample],
     began: Stamp,
 ) -> Option<Standstill> {
-    let stops = Stops::of(of, began, 1.0);
+    let stops = Stops::of(&[of, warm_up].concat(), began, 1.0);
     let all = || of.iter().copied();
     let prompts = Prompts::of_requests(all, began, &stops);
     let streams = stops.of_all.iter().copied();
     let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
     let own = stops.one_by_one;
-    let silences = silences(all, began, &prompts.in_progress, own, || false);
+    let prompts = &prompts.in_progress;
+    let silences = silences(all, warm_up, began, (prompts, own), || false);
     let found = streams.chain(silences);
     let found = found.filter(|stop| go_on_beside(others, stop, began));
     found.max_by(|a, b| a.length.total_cmp(&b.length))
@@ -244,13 +248,13 @@ const LONG_ALONE: (f64, f64) = (0.05, 10.0);
 /// So many of them at the most: more are the requests' own, too.
 pub(crate) const MOST_ALONE: usize = 2;
 
-/// Long stretches after the first answer in which requests were under way, none of them got a token, and no prompt explains it. Where
+/// Long stretches after the first answer in which requests were under way, none of them and of those that the warm-up left got a token, and no prompt explains it. Where
 /// few answers stream, a server that stands still keeps its users from their first tokens. Streams that stand still one by one do so by themselves. A server that starts slowly may be silent at first.
 pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: impl Fn() -> I,
+    warm_up: &[&'a RequestSample],
     epoch: Stamp,
-    prompts: &Cover,
-    one_by_one: bool,
+    (prompts, one_by_one): (&Cover, bool),
     starts_slowly: impl FnOnce() -> bool,
 ) -> Vec<Standstill> {
     let ends = || requests().map(|request| (request.end - epoch).as_f64());
@@ -270,7 +274,7 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let mut long = if come_whole {
         between_answers(&requests, epoch, least)
     } else {
-        all_wait(requests(), epoch, one_by_one)
+        all_wait(requests().chain(warm_up.iter().copied()), epoch, one_by_one)
     };
     let of_prompts = |s: &Standstill| prompts.within(s.from, s.from + s.length);
     long.retain(|s| s.length >= least && of_prompts(s) < 0.5 * s.length);

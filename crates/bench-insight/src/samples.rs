@@ -2,6 +2,8 @@
 
 mod packed;
 
+use std::collections::BTreeMap;
+
 use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
 use packed::PackedSamples;
 
@@ -107,6 +109,9 @@ pub struct CellSamples {
     pub lost: Vec<LostSample>,
     /// Those that were stopped on purpose after something of their answer had come.
     pub stopped: Vec<RequestSample>,
+    /// Answers of the warm-up that were under way when the first request was due: while one of them streams, the server does not stand still. Their stalls are
+    /// those from then on.
+    pub warm_up: Vec<RequestSample>,
     /// Of how many requests one is kept; 0 and 1 mean all.
     pub keep_every: u64,
 }
@@ -119,6 +124,8 @@ const FEWEST_SAMPLES: usize = 5_000;
 pub(crate) const STANDS_OUT: f64 = 4.0;
 /// Gaps that are kept of one answer.
 const MOST_STALLS: usize = 8;
+/// Answers of the warm-up that are kept, the last to end.
+const MOST_WARM_UP: usize = 4_096;
 
 /// Collects [`CellSamples`] record by record. Beyond 200,000 requests only every second, fourth, … one is kept.
 #[derive(Clone, Debug)]
@@ -152,9 +159,14 @@ impl SampleKeeper {
         self
     }
 
-    /// Adds the record if it is measured.
+    /// Adds the record.
     pub fn push(&mut self, record: &RequestRecord) {
         if record.phase != Phase::Measure {
+            let warm_up = &mut self.samples.warm_up;
+            warm_up.extend(sample(record));
+            if warm_up.len() > 2 * MOST_WARM_UP {
+                warm_up.drain(..MOST_WARM_UP);
+            }
             return;
         }
         self.seen += 1;
@@ -189,6 +201,7 @@ impl SampleKeeper {
         self.samples.requests.extend(self.completed.into_requests());
         self.samples.requests.sort_by_key(|request| request.start);
         self.samples.lost.sort_by_key(|lost| lost.due);
+        self.samples.keep_of_warm_up();
         self.samples
     }
 }
@@ -199,6 +212,30 @@ fn every_second(index: &mut u64) -> bool {
 }
 
 impl CellSamples {
+    fn keep_of_warm_up(&mut self) {
+        let due = self.requests.iter().chain(&self.stopped);
+        let due = due.map(|request| (request.repeat, request.due));
+        let lost = self.lost.iter().map(|lost| (lost.repeat, lost.due));
+        let mut began: BTreeMap<u32, Stamp> = BTreeMap::new();
+        for (repeat, due) in due.chain(lost) {
+            let first = began.entry(repeat).or_insert(due);
+            *first = due.min(*first);
+        }
+        let is_under_way = |warm: &mut RequestSample| {
+            let Some(&began) = began.get(&warm.repeat) else {
+                return false;
+            };
+            let rest = |(at, length): &(Stamp, f64)| {
+                let before = (began - *at).or_zero();
+                let rest = length - before.as_f64();
+                (rest > 0.0).then_some((*at + before, rest))
+            };
+            warm.stalls = warm.stalls.iter().filter_map(rest).collect();
+            warm.start < began && began < warm.end
+        };
+        self.warm_up.retain_mut(is_under_way);
+    }
+
     /// From the records of a run: the measured requests of `cell`. All times are from `sent`.
     pub fn of<'a>(cell: &str, records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
         let mut keeper = SampleKeeper::new(cell);

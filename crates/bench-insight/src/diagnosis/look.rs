@@ -23,6 +23,8 @@ pub(super) struct Look<'a> {
     pub(super) stopped: Vec<&'a RequestSample>,
     /// The requests of the other endpoints, where it is a look at one.
     pub(super) others: Vec<&'a RequestSample>,
+    /// Answers of the warm-up that stream beside them at first.
+    pub(super) warm_up: Vec<&'a RequestSample>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
@@ -84,6 +86,7 @@ impl<'a> Look<'a> {
             lost: Vec::new(),
             stopped: Vec::new(),
             others: Vec::new(),
+            warm_up: Vec::new(),
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
             prompts: OnceCell::new(),
@@ -93,15 +96,12 @@ impl<'a> Look<'a> {
         };
         let Some(samples) = samples else { return empty };
         let repeat = fullest(samples);
-        let requests: Vec<&RequestSample> = samples
-            .requests
-            .iter()
-            .filter(|request| request.repeat == repeat)
-            .collect();
+        let of_repeat =
+            |all: &'a [RequestSample]| all.iter().filter(move |request| request.repeat == repeat);
+        let requests: Vec<&RequestSample> = of_repeat(&samples.requests).collect();
         let lost = samples.lost.iter();
         let lost: Vec<&LostSample> = lost.filter(|lost| lost.repeat == repeat).collect();
-        let stopped = samples.stopped.iter();
-        let stopped = stopped.filter(|stopped| stopped.repeat == repeat);
+        let stopped = of_repeat(&samples.stopped);
         let open = cell.load.is_open();
         let starts = |request: &RequestSample| {
             if open { request.due } else { request.start }
@@ -132,6 +132,7 @@ impl<'a> Look<'a> {
             seen,
             lost,
             stopped: stopped.collect(),
+            warm_up: of_repeat(&samples.warm_up).collect(),
             epoch,
             ..empty
         };
@@ -156,9 +157,11 @@ impl<'a> Look<'a> {
         let is_own = |request: &RequestSample| request.endpoint == endpoint;
         let own = self.seen.iter().filter(|seen| is_own(seen.request));
         let others = self.seen.iter().map(|seen| seen.request);
+        let warm_up = self.warm_up.iter().copied();
         let mut look = Self {
             seen: own.cloned().collect(),
             others: others.filter(|request| !is_own(request)).collect(),
+            warm_up: warm_up.filter(|request| is_own(request)).collect(),
             epoch: self.epoch,
             ..Self::of(self.run, self.cell, None)
         };
@@ -250,13 +253,11 @@ impl<'a> Look<'a> {
 
     /// Stretches in which at least nine of ten streams stood still.
     pub(super) fn stops(&self) -> &Stops {
-        let requests = || {
-            self.seen
-                .iter()
-                .map(|seen| seen.request)
-                .collect::<Vec<_>>()
+        let measured = self.seen.iter().map(|seen| seen.request);
+        let all = || {
+            let all: Vec<_> = measured.chain(self.warm_up.iter().copied()).collect();
+            Stops::of(&all, self.epoch, 0.9)
         };
-        let all = || Stops::of(&requests(), self.epoch, 0.9);
         self.stops.get_or_init(all)
     }
 

@@ -675,7 +675,8 @@ fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let starts_slowly = || slow_start(look, &look.slowness()).is_some();
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
-    let mut found = silences(requests, look.epoch, prompts, own, starts_slowly);
+    let warm_up = &look.warm_up;
+    let mut found = silences(requests, warm_up, look.epoch, (prompts, own), starts_slowly);
     found.retain(|stop| go_on_beside(&look.others, stop, look.epoch));
     let longest = found.iter().max_by(|a, b| a.length.total_cmp(&b.length))?;
     // What keeps single requests waiting in one cell after another is theirs.

@@ -251,3 +251,28 @@ fn a_stop_of_one_of_two_endpoints_is_told_where_the_other_goes_on() {
     let (length, of_one) = stop(still, still).unwrap();
     assert!(!of_one && (2_900.0..3_001.0).contains(&length), "{length}");
 }
+
+#[test]
+fn a_server_at_which_the_warm_up_still_streams_does_not_stand_still() {
+    // all measured ones have their first token and wait 1.2 s for a place
+    let measured = |i: u32| RequestSample {
+        end: at(4000.0),
+        start: at(200.0 + f64::from(i)),
+        due: at(200.0 + f64::from(i)),
+        ..answer(&[(300.0 + f64::from(i), 1200.0)])
+    };
+    let warm = |stalls: &[(f64, f64)]| RequestSample {
+        start: at(-1500.0),
+        end: at(1600.0),
+        ..answer(stalls)
+    };
+    let samples = |warm_up: Vec<RequestSample>| CellSamples {
+        requests: (0..6).map(measured).collect(),
+        warm_up,
+        ..CellSamples::default()
+    };
+    assert!(samples(Vec::new()).stall().is_some());
+    assert_eq!(samples(vec![warm(&[]); 4]).stall(), None);
+    let stopped = vec![warm(&[(301.0, 1200.0)]); 4];
+    assert!(samples(stopped).stall().is_some());
+}

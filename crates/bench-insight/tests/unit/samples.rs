@@ -73,3 +73,25 @@ fn a_network_that_delays_each_token_by_chance_stops_none() {
     // nearly half of the time lies in gaps of four times the usual; what is left are delays that users see
     assert!(stood < 0.05 * all, "{}", stood / all);
 }
+
+#[test]
+fn of_the_warm_up_what_streams_beside_the_first_requests_is_kept() {
+    let warm = |id: u64, from: i64, to: i64| RequestRecord {
+        id,
+        phase: Phase::Warmup,
+        ..answer((from..to).map(|n| if n < to - 10 { n } else { n + 300 }))
+    };
+    let measured = RequestRecord {
+        due: Stamp::EPOCH + Nanos::from_millis(500),
+        ..answer(500..600)
+    };
+    let records = [warm(0, 100, 150), measured, warm(1, 100, 300)];
+    let kept = CellSamples::of("c", &records).warm_up;
+    let [kept] = kept.as_slice() else {
+        panic!("{kept:?}")
+    };
+    assert_eq!(kept.id, 1);
+    // it stood still from 289 to 590 ms
+    let from = Stamp::EPOCH + Nanos::from_millis(500);
+    assert_eq!(*kept.stalls, [(from, 90e6)]);
+}
