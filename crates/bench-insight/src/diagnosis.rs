@@ -245,6 +245,8 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     }
     // Requests that fail make no others slow.
     let only_fails = |f: &Finding| f.cause() == Some(Cause::Failing);
+    let level = found.is_empty().then(|| over_time::wanders(look));
+    found.extend(level.flatten());
     if found.iter().all(only_fails) {
         found.extend(unexplained::all(look));
     } else if found

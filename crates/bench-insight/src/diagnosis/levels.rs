@@ -7,7 +7,7 @@
 use bench_metrics::{Memory, bin_by_time, change_points};
 use bench_schema::{Cause, Experiment, Finding, Known};
 
-use super::look::{Look, Seen, mean, median};
+use super::look::{Look, Seen, mean, median, quantile};
 use crate::draft::Draft;
 
 /// Least difference of two levels, over the smaller.
@@ -200,10 +200,75 @@ fn strength(points: &[(f64, f64)], a: &Span, b: &Span, memory: f64) -> f64 {
     step.min((a.mean - b.mean).abs() / (ERRORS * noise))
 }
 
+/// Parts of a cell, of as many values.
+pub(super) const PARTS: usize = 12;
+
+/// Values in parts of equal number, in order of time, where the part that one is in tells a third of their variance and more than chance makes.
+pub(super) struct Parts {
+    pub(super) n: usize,
+    /// The median of each.
+    pub(super) levels: Vec<f64>,
+    /// Of all values.
+    pub(super) mean: f64,
+    pub(super) typical: f64,
+    /// Squares around the mean of all, and around that of each part.
+    pub(super) whole: f64,
+    pub(super) within: f64,
+}
+
+impl Parts {
+    /// Of `(when, value)` in order of time. Each part has to hold two answers of every slot of a closed loop, since these come in waves.
+    pub(super) fn of(points: &[(f64, f64)], slots: Option<u32>) -> Option<Self> {
+        const FEWEST: usize = 8;
+        const FEWEST_OF_A_PART: usize = 3;
+        const TOLD: f64 = 0.33;
+        /// Variance between parts over that within, each by its degrees of freedom: once in a thousand by chance.
+        const OVER_CHANCE: f64 = 4.0;
+        let n = points.len();
+        let parts = (n / FEWEST_OF_A_PART).min(PARTS);
+        if parts < FEWEST || n < 2 * parts * slots.map_or(1, |slots| slots as usize) {
+            return None;
+        }
+        let edge = |part: usize| part * n / parts;
+        let each = |part: usize| values(points, edge(part), edge(part + 1));
+        let each: Vec<Vec<f64>> = (0..parts).map(each).collect();
+        let squares = |of: &[f64]| {
+            let level = mean(of.iter().copied()).unwrap_or(0.0);
+            of.iter().map(|value| (value - level).powi(2)).sum::<f64>()
+        };
+        let all = values(points, 0, n);
+        let (whole, within) = (
+            squares(&all),
+            each.iter().map(|of| squares(of)).sum::<f64>(),
+        );
+        let over = (whole - within) / (parts - 1) as f64 * (n - parts) as f64;
+        let found = Self {
+            n,
+            levels: each.into_iter().filter_map(median).collect(),
+            mean: mean(all.iter().copied())?,
+            typical: median(all)?,
+            whole,
+            within,
+        };
+        (found.told() >= TOLD && over >= OVER_CHANCE * within).then_some(found)
+    }
+
+    /// Share of the variance that the parts tell.
+    pub(super) fn told(&self) -> f64 {
+        1.0 - self.within / self.whole
+    }
+
+    /// The lowest level and the highest.
+    pub(super) fn ends(&self) -> Option<(f64, f64)> {
+        let level = |q: f64| quantile(self.levels.clone(), q);
+        level(0.0).zip(level(1.0))
+    }
+}
+
 // A speed that rises and falls again and again, in equal periods.
 
 /// Parts of a period; each needs so many answers as a level does.
-const PARTS: usize = 8;
+const OF_A_PERIOD: usize = 8;
 /// Share of the variance that every second period has to foretell of the others.
 const FORETOLD: f64 = 0.5;
 /// A shorter period that foretells nearly as much is the one.
@@ -231,10 +296,10 @@ impl Rhythm {
         let cycle = slots * whole / look.seen.len() as f64;
         let answer = median(look.seen.iter().map(|s| s.end - s.sent).collect())?.max(cycle);
         let usual = median(points.iter().map(|p| p.1).collect()).filter(|usual| *usual > 0.0)?;
-        if look.load_moves() || points.len() < PARTS * FEWEST || whole <= 0.0 {
+        if look.load_moves() || points.len() < OF_A_PERIOD * FEWEST || whole <= 0.0 {
             return None;
         }
-        let most = points.len() as f64 / PARTS as f64;
+        let most = points.len() as f64 / OF_A_PERIOD as f64;
         let mut tried: Vec<(f64, f64)> = Vec::new();
         let mut periods = 2.9;
         while periods <= most && whole / periods >= answer {
@@ -278,8 +343,8 @@ impl Rhythm {
 }
 
 /// Number and sum of values by the part of the period that they lie in, even and odd periods apart.
-fn folded(points: &[(f64, f64)], period: f64) -> [[(f64, f64); 2]; PARTS] {
-    let mut parts = [[(0.0, 0.0); 2]; PARTS];
+fn folded(points: &[(f64, f64)], period: f64) -> [[(f64, f64); 2]; OF_A_PERIOD] {
+    let mut parts = [[(0.0, 0.0); 2]; OF_A_PERIOD];
     for (at, value) in points {
         let (part, odd) = place(*at, period);
         let (n, sum) = &mut parts[part][odd];
@@ -293,8 +358,10 @@ fn folded(points: &[(f64, f64)], period: f64) -> [[(f64, f64); 2]; PARTS] {
 fn place(at: f64, period: f64) -> (usize, usize) {
     let of_two = (at / period / 2.0).max(0.0).fract() * 2.0;
     let odd = usize::from(of_two >= 1.0);
-    let phase = (of_two - odd as f64) * PARTS as f64;
-    let part = (1..PARTS).filter(|edge| phase >= *edge as f64).count();
+    let phase = (of_two - odd as f64) * OF_A_PERIOD as f64;
+    let part = (1..OF_A_PERIOD)
+        .filter(|edge| phase >= *edge as f64)
+        .count();
     (part, odd)
 }
 

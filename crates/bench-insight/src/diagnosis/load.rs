@@ -219,12 +219,15 @@ pub(super) fn follows_load(look: &Look<'_>) -> bool {
     const EXPLAINED: f64 = 0.8;
     /// What grows as much as the number makes it grow.
     const LESS: f64 = 0.8;
+    let logs = by_number(look).into_iter().map(|p| (p.0.ln(), p.1.ln()));
+    let growth = Line::of(&logs.collect::<Vec<_>>()).slope;
+    growth > 0.0 && growth <= LESS && explained(look) >= EXPLAINED
+}
+
+/// Share of the variance of the time per token that the number in flight while an answer streams explains.
+pub(super) fn explained(look: &Look<'_>) -> f64 {
     const LEVELS: f64 = 10.0;
-    let under_way = look.under_way();
-    let point = |s: &Seen<'_>| Some((under_way.during(s.first?, s.end), s.request.tpot()?));
-    let mut points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
-    let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.0.ln(), p.1.ln())).collect();
-    let growth = Line::of(&logs).slope;
+    let mut points = by_number(look);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let squares = |of: &[(f64, f64)]| {
         let level = mean(of.iter().map(|p| p.1)).unwrap_or(0.0);
@@ -234,7 +237,14 @@ pub(super) fn follows_load(look: &Look<'_>) -> bool {
     let level = |p: &(f64, f64)| (p.0 / most * LEVELS).floor();
     let parts = points.chunk_by(|a, b| level(a) >= level(b));
     let left: f64 = parts.map(squares).sum();
-    growth > 0.0 && growth <= LESS && left <= (1.0 - EXPLAINED) * squares(&points)
+    1.0 - left / squares(&points)
+}
+
+/// `(how many were in flight while an answer streamed, its time per token)`.
+fn by_number(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let under_way = look.under_way();
+    let point = |s: &Seen<'_>| Some((under_way.during(s.first?, s.end), s.request.tpot()?));
+    look.seen.iter().filter_map(point).collect()
 }
 
 /// Throughput over that of the lowest level, where no lower level serves as much: slower tokens are what more of them cost then.

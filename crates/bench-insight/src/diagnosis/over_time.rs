@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metric};
 
-use super::levels::Rhythm;
-use super::levels::{self, Level};
+use super::levels::{self, Level, Parts, Rhythm};
 use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, go_on_beside, silences};
+use crate::samples::RequestSample;
 use crate::signals::derived;
 use crate::view;
 
@@ -20,40 +20,6 @@ const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
-    by_shape(look).or_else(|| rises_early(look))
-}
-
-/// A time per token that rises at the beginning and stays, as where heat holds a server back or a cache fills: neither a line nor a step need fit, but
-/// nearly all of the later half take longer than nearly all of the first sixth, and no more are in flight than that makes.
-fn rises_early(look: &Look<'_>) -> Option<Finding> {
-    const FEWEST: usize = 24;
-    const RISES: f64 = 1.2;
-    let tpot = |s: &Seen<'_>| Some((s.sent, s.request.tpot()?, s.in_flight));
-    let mut points: Vec<(f64, f64, f64)> = look.seen.iter().filter_map(tpot).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let n = points.len();
-    if n < FEWEST || look.load_moves() || piles_up(look) {
-        return None;
-    }
-    let (early, late) = (points.get(..(n / 6).max(5))?, points.get(n / 2..)?);
-    let times = |of: &[(f64, f64, f64)], q| quantile(of.iter().map(|p| p.1).collect(), q);
-    let in_flight = |of: &[(f64, f64, f64)]| median(of.iter().map(|p| p.2).collect());
-    let (before, after) = (times(early, 0.5)?, times(late, 0.5)?);
-    let rises = after >= RISES * before && times(early, 0.9)? < times(late, 0.1)?;
-    let more = in_flight(late)? / in_flight(early)?;
-    (rises && more <= RISES * after / before).then_some(())?;
-    let whole = mean(points.iter().map(|p| p.1))?;
-    let typical = times(&points, 0.5)?;
-    Draft::in_cell(Cause::Drift, 1.0 - before / whole, look.cell)
-        .because(Known::LevelBefore, before / typical)
-        .because(Known::LevelAfter, after / typical)
-        .because(Known::Requests, n as f64)
-        .refuted_by(Experiment::Longer)
-        .done()
-}
-
-/// The same where a start, levels or a line fit.
-fn by_shape(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
     // A period may begin slowly.
     if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
@@ -112,6 +78,71 @@ fn by_shape(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64)
         .refuted_by(experiment)
         .done()
+}
+
+/// A time per token that moves in whatever way while nothing else was found, as where heat holds a server back, a cache fills or memory is collected: neither
+/// levels nor a line need fit, but when a request was sent tells more of it than the number in flight does, and nothing of its lengths.
+pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
+    /// Of the lowest level, what the highest is above it; more where requests of a closed loop share the server.
+    const MOVES: f64 = 0.15;
+    /// Of the variance, what one step may leave of itself: a request is under way when it comes.
+    const LEFT_OF_A_STEP: f64 = 0.1;
+    if look.load_moves() || piles_up(look) {
+        return None;
+    }
+    let points = at_any_load(look);
+    let parts = Parts::of(&points, look.concurrency())?;
+    let (low, high) = parts.ends()?;
+    let lengths: [fn(&RequestSample) -> Option<u32>; 2] =
+        [|r| r.input_tokens, RequestSample::streamed_tokens];
+    let is_of_lengths = lengths.iter().any(|length| {
+        let point = |s: &Seen<'_>| Some((s.sent, f64::from(length(s.request)?)));
+        let points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
+        Parts::of(&points, None).is_some()
+    });
+    let shares = look.concurrency().is_some_and(|slots| slots > 1);
+    let moves = if shares { levels::STEP } else { MOVES };
+    let is_of_load = look.is_open() && super::load::explained(look) >= parts.told();
+    (high - low >= moves * low && !is_of_lengths && !is_of_load).then_some(())?;
+    let is_high = |level: &f64| *level > f64::midpoint(low, high);
+    let turns = parts.levels.chunk_by(|a, b| is_high(a) == is_high(b));
+    let changes = turns.count() - 1;
+    let is_step = |two: &TwoLevels| two.left <= parts.within.max(LEFT_OF_A_STEP * parts.whole);
+    let step = two_levels(&points).filter(|two| changes == 1 && is_step(two));
+    let at = step.as_ref().and_then(|two| points.get(two.n)).map(|p| p.0);
+    let (before, after) = match (&step, changes) {
+        (Some(step), _) => (step.before, step.after),
+        (None, 1) => (*parts.levels.first()?, *parts.levels.last()?),
+        _ => (low, high),
+    };
+    let soon = at.is_some_and(|at| at <= EARLY * look.whole());
+    let (cause, experiment) = match (&step, changes) {
+        (Some(_), _) if soon && before > after => (Cause::ColdStart, Experiment::LongerWarmUp),
+        (None, 1) => (Cause::Drift, Experiment::Longer),
+        _ => (Cause::Step, Experiment::Longer),
+    };
+    Draft::in_cell(cause, 1.0 - low / parts.mean, look.cell)
+        .because(Known::At, at)
+        .because(Known::Changes, several(changes))
+        .because(Known::LevelBefore, before / parts.typical)
+        .because(Known::LevelAfter, after / parts.typical)
+        .because(Known::Requests, parts.n as f64)
+        .refuted_by(experiment)
+        .done()
+}
+
+/// The time per token of each request while the load was whole, by when it was sent; of an open loop without what others beside it add.
+fn at_any_load(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let drain = draining(look);
+    let mut points = beside_others(look);
+    points.retain(|point| point.0 < drain);
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if !look.is_open() {
+        return points.iter().map(|p| (p.0, p.1)).collect();
+    }
+    let times: Vec<f64> = points.iter().map(|p| p.0).collect();
+    let part = |at: f64| times.partition_point(|time| *time < at) * levels::PARTS / times.len();
+    at_equal_load(&points, part)
 }
 
 /// Whether the first of several levels is a slow start, which none of the later ones and few of their requests come near.

@@ -1466,23 +1466,90 @@ fn times_that_scatter_around_one_level_make_no_slow_requests() {
     }
 }
 
-/// As where heat holds a server back after some seconds.
-#[test]
-fn a_level_that_rises_early_and_stays_is_a_drift() {
-    for asks in [Asks::Closed(1), Asks::Closed(3), Asks::Poisson(4.0)] {
-        let server = paced(10.0, 20.0, |at| 1.0 + 0.8 * (at / 8e3).min(1.0));
-        let asked = Cell {
-            seconds: 40.0,
-            ..cell(asks, equal, server)
-        };
-        let (run, samples) = run(&[asked], false, 2);
-        let found = found(&run, &samples);
-        let level = [Cause::Drift, Cause::Step];
-        assert!(
-            matches!(&found[..], [one] if level.contains(one)),
-            "{asks:?} {found:?}"
-        );
+/// Requests as they were simulated, each so many times as long as a bell tells whose standard deviation is this.
+fn with_noise(asked: Cell, sigma: f64, seed: u64) -> Vec<Cause> {
+    let (run, mut samples) = run(&[asked], false, seed);
+    let mut noise = crate::simulated::Noise(seed);
+    for request in &mut samples[0].requests {
+        let times = (sigma * noise.normal()).exp();
+        request.ttft = request.ttft.map(|ttft| ttft * times);
+        request.end = request.start + Nanos::from_f64(request.e2e() * times);
     }
+    found(&run, &samples)
+}
+
+/// As where heat holds a server back after some seconds, or memory is collected again and again.
+#[test]
+fn a_level_that_moves_in_any_way_is_told_whatever_noise_there_is() {
+    const LEVEL: [Cause; 2] = [Cause::Drift, Cause::Step];
+    let few: Lengths = |_, draw| (60, draw.whole(10.0, 80.0));
+    let cases: [(Asks, Lengths, f64, Pace); 9] = [
+        (Asks::Closed(1), equal, 0.0, |at| {
+            1.0 + 0.8 * (at / 8e3).min(1.0)
+        }),
+        (Asks::Closed(3), equal, 0.0, |at| {
+            1.0 + 0.8 * (at / 8e3).min(1.0)
+        }),
+        (Asks::Poisson(4.0), equal, 0.0, |at| {
+            1.0 + 0.8 * (at / 8e3).min(1.0)
+        }),
+        (Asks::Closed(1), few, 0.05, |at| {
+            1.0 + 0.8 * (1.0 - (-at / 5e3).exp())
+        }),
+        (
+            Asks::Closed(1),
+            few,
+            0.05,
+            |at| if at < 6e3 { 1.0 } else { 1.6 },
+        ),
+        (Asks::Poisson(4.0), few, 0.08, |at| {
+            1.0 + 0.9 * (1.0 - (-at / 4e3).exp())
+        }),
+        (Asks::Poisson(4.0), few, 0.08, |at| {
+            if at < 5e3 { 1.0 } else { 1.6 }
+        }),
+        (Asks::Closed(1), few, 0.0, |at| {
+            1.0 + 0.8 * (at / 15e3).fract()
+        }),
+        (Asks::Closed(3), few, 0.05, |at| {
+            1.0 + 0.8 * (at / 15e3).fract()
+        }),
+    ];
+    for (i, (asks, lengths, sigma, pace)) in cases.into_iter().enumerate() {
+        for seed in 1..=3 {
+            let asked = || cell(asks, lengths, paced(10.0, 20.0, pace));
+            let told = with_noise(asked(), sigma, seed);
+            assert!(
+                matches!(&told[..], [one] if LEVEL.contains(one)),
+                "{i} {seed} {told:?}"
+            );
+            let calm = Cell {
+                server: paced(10.0, 20.0, |_| 1.0),
+                ..asked()
+            };
+            assert_eq!(
+                with_noise(calm, sigma, seed),
+                [Cause::Healthy],
+                "{i} {seed}"
+            );
+        }
+    }
+}
+
+/// Prompts get longer while a conversation goes on, and a token takes longer behind a longer prompt.
+#[test]
+fn tokens_that_follow_the_lengths_over_time_move_no_level() {
+    let longer: Lengths = |i, _| (50 + 20 * i as u64, 40);
+    let asked = cell(Asks::Closed(1), longer, Server::default());
+    let (run, mut samples) = run(&[asked], false, 3);
+    for (i, request) in samples[0].requests.iter_mut().enumerate() {
+        let ttft = request.ttft.unwrap();
+        let times = 1.0 + 0.005 * i as f64;
+        request.end = request.start + Nanos::from_f64(ttft + (request.e2e() - ttft) * times);
+    }
+    assert!(samples[0].requests.len() >= 40);
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::Step), "{found:?}");
 }
 
 #[test]
