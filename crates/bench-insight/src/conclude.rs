@@ -437,7 +437,11 @@ impl Conclusion {
         };
         let own = self.cells.remove(&cell.id);
         let Some(own) = own.filter(|own| !own.is_empty()) else {
-            self.done.empty.push(cell.id);
+            // a shard that had no part of it, as at the beginning of a search
+            match cell.load {
+                Load::Closed { concurrency: 0, .. } => self.finished.push(cell),
+                _ => self.done.empty.push(cell.id),
+            }
             return;
         };
         let evidence = own.finish(&mut cell, &self.finished, &self.urls);

@@ -23,3 +23,16 @@ fn what_requests_wait_alone_is_known_where_they_are_alike() {
     assert_eq!(baseline(&[cell(1, 120.0, 190.0)]), None);
     assert_eq!(baseline(&[cell(8, 90.0, 91.0)]), None);
 }
+
+#[test]
+fn a_cell_of_which_a_shard_had_no_part_is_not_lost() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    let (mut alone, mut next) = (cell(0, 1.0, 1.0), cell(1, 1.0, 1.0));
+    (alone.id, next.id) = ("alone".to_owned(), "next".to_owned());
+    run.cells = vec![alone, next];
+    let done = Conclusion::new(&run).unwrap().finish(&mut run);
+    assert_eq!(done.empty, ["next"]);
+    let left: Vec<&str> = run.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(left, ["alone"]);
+}
