@@ -355,23 +355,32 @@ impl SearchAsked {
         )
     }
 
-    /// That at the lowest loads already more requests failed than an objective allows.
+    /// That whatever missed an objective had failed.
     fn failing(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
-        const LOW: f64 = 2.0;
-        let loads = || self.loads(cells);
-        let lowest = loads().map(|(load, _)| load).reduce(f64::min)?;
-        let low = || loads().filter(|(load, _)| *load <= LOW * lowest);
-        let planned: u64 = low().map(|(_, cell)| cell.counts.planned).sum();
-        let lost: u64 = low().map(|(_, cell)| cell.counts.lost()).sum();
-        let most = low().map(|(load, _)| load).reduce(f64::max)?;
-        let allowed = slos.iter().map(|slo| 1.0 - slo.q).reduce(f64::min)?;
-        (lost as f64 > allowed * planned as f64).then(|| {
-            format!(
-                "at up to {} already {lost} of {} failed, more than an objective allows",
-                self.amount(most),
-                counted(planned, "request")
-            )
+        let told = self.loads(cells).map(|(_, cell)| cell);
+        let missed = told.filter(|cell| {
+            self.client_limit(cell).is_none() && !Self::missed_by(slos, cell, 0.0).is_empty()
+        });
+        let missed: Vec<&CellRecord> = missed.collect();
+        let is_failure = |cell: &&CellRecord| Self::is_missed_by_failures(slos, cell);
+        (!missed.is_empty() && missed.iter().all(is_failure)).then(|| {
+            let lost: u64 = missed.iter().map(|cell| cell.counts.lost()).sum();
+            let planned: u64 = missed.iter().map(|cell| cell.counts.planned).sum();
+            let planned = counted(planned, "request");
+            format!("what missed an objective were {lost} of {planned} that failed")
         })
+    }
+
+    /// The objectives that a cell misses, also if so much more were within.
+    fn missed_by<'a>(slos: &[Slo], cell: &'a CellRecord, more: f64) -> Vec<&'a SloOutcome> {
+        let short = |o: &&SloOutcome| o.within.is_some_and(|w| w.value + more < o.slo.q);
+        let all = cell.slos.iter().filter(|o| slos.contains(&o.slo));
+        all.filter(short).collect()
+    }
+
+    fn is_missed_by_failures(slos: &[Slo], cell: &CellRecord) -> bool {
+        let (lost, planned) = (cell.counts.lost(), cell.counts.planned.max(1));
+        lost > 0 && Self::missed_by(slos, cell, lost as f64 / planned as f64).is_empty()
     }
 
     /// A load with its unit.
@@ -385,7 +394,6 @@ impl SearchAsked {
 
     /// What is missed where hardly anything waits, by the stage of the lowest load that missed it plainly.
     fn missed_alone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
-        let short = |o: &SloOutcome, lost: f64| o.within.is_some_and(|w| w.value + lost < o.slo.q);
         let tells =
             |cell: &CellRecord| is_plainly_missed(cell) && self.client_limit(cell).is_none();
         let tell = self.loads(cells).filter(|(_, cell)| tells(cell));
@@ -394,20 +402,15 @@ impl SearchAsked {
             Some((load, cell)) => (format!("at {}", self.amount(load)), cell),
             None => ("by requests sent one at a time".to_owned(), cells.first()?),
         };
-        let missed = (cell.slos.iter()).filter(|o| slos.contains(&o.slo) && short(o, 0.0));
-        let missed: Vec<&SloOutcome> = missed.collect();
         let (planned, lost) = (cell.counts.planned, cell.counts.lost());
-        let share = lost as f64 / planned.max(1) as f64;
-        if lost > 0 && !missed.iter().any(|o| short(o, share)) {
+        if Self::is_missed_by_failures(slos, cell) {
             return Some(format!(
                 "missed already {at}, where requests hardly queue, because {lost} of {} failed: check the server's log",
                 counted(planned, "request")
             ));
         }
-        let missed: Vec<String> = missed
-            .into_iter()
-            .map(crate::findings::objective_name)
-            .collect();
+        let missed = Self::missed_by(slos, cell, 0.0).into_iter();
+        let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
         Some(format!(
             "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
             text::list(&missed)
