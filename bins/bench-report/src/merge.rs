@@ -378,6 +378,12 @@ fn one_run(shards: &[RunFolder]) -> Result<(), CommandError> {
 type Difference = (String, String, String);
 
 fn difference(a: &RunRecord, b: &RunRecord) -> Option<Difference> {
+    // offsets of one meeting say nothing of the clocks of another
+    if let (Some(ours), Some(theirs)) = (&a.clock.meeting, &b.clock.meeting)
+        && ours != theirs
+    {
+        return Some(("clock.meeting".to_owned(), ours.clone(), theirs.clone()));
+    }
     let (ours, theirs) = (design(a), design(b));
     let of = |all: &[(String, Value)], key: &str| {
         let own = all.iter().find(|(known, _)| known == key);

@@ -169,6 +169,8 @@ fn shards_that_meet_ask_what_one_program_asks_and_begin_together() -> Result {
         came_to_the_end(output);
         // at the roll call, and of two cells before the warm-up, before the measurement and after it
         assert_eq!(shard.clock.met.len(), 7);
+        let meeting = |shard: &RunRecord| shard.clock.meeting.clone();
+        assert!(meeting(shard).is_some_and(|name| Some(name) == meeting(&found[0])));
         assert!(
             !shard
                 .trust

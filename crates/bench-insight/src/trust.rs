@@ -241,6 +241,7 @@ pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
         monotonic_epoch_ns: None,
         unix_epoch_ns: None,
         met: Vec::new(),
+        meeting: None,
     };
     let cells = BTreeMap::new();
     let facts = TrustFacts::of(&clock, &cells);

@@ -23,6 +23,7 @@ fn clock(arrival: ClockKind) -> ClockRecord {
         monotonic_epoch_ns: None,
         unix_epoch_ns: None,
         met: Vec::new(),
+        meeting: None,
     }
 }
 

@@ -140,8 +140,10 @@ enum Message {
         index: u32,
         facts: Facts,
     },
-    /// All are there and agree.
-    Agreed,
+    /// All are there and agree; and what their meeting is called.
+    Agreed {
+        name: String,
+    },
     /// The run is off.
     Refused {
         why: String,
@@ -195,6 +197,7 @@ struct Go {
 
 /// A run's part in what its shards agree on.
 pub(crate) struct Meeting {
+    name: String,
     index: u32,
     count: u32,
     clock: Rc<dyn Now>,
@@ -246,17 +249,23 @@ impl Meeting {
         facts: Facts,
         (clock, stop, progress): (&Clock, &Stop, &Progress),
     ) -> Result<Self, RunError> {
-        let part = if invitation.index == 0 {
+        let called = if invitation.index == 0 {
             first(invitation, &facts, progress).await?
         } else {
             other(invitation, facts, progress).await?
         };
-        Ok(Self::of(invitation, part, Rc::new(clock.clone()), stop).await)
+        Ok(Self::of(invitation, called, Rc::new(clock.clone()), stop).await)
     }
 
     /// The first meeting of those who are there.
-    async fn of(invitation: &Invitation, part: Part, clock: Rc<dyn Now>, stop: &Stop) -> Self {
+    async fn of(
+        invitation: &Invitation,
+        (name, part): (String, Part),
+        clock: Rc<dyn Now>,
+        stop: &Stop,
+    ) -> Self {
         let mut meeting = Self {
+            name,
             index: invitation.index,
             count: invitation.count,
             clock,
@@ -404,6 +413,11 @@ impl Meeting {
             self.lost.entry(index).or_insert(self.before);
         }
         heard.start
+    }
+
+    /// What shard 0 called it, at random.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// This clock against shard 0's, at each meeting so far.
@@ -625,7 +639,7 @@ async fn first(
     invitation: &Invitation,
     facts: &Facts,
     progress: &Progress,
-) -> Result<Part, RunError> {
+) -> Result<(String, Part), RunError> {
     let at = &invitation.at;
     let mut listener = Err(std::io::ErrorKind::InvalidInput.into());
     for place in places_to_listen(at) {
@@ -659,7 +673,8 @@ async fn gather(
     invitation: &Invitation,
     facts: &Facts,
     progress: &Progress,
-) -> Result<Part, RunError> {
+) -> Result<(String, Part), RunError> {
+    let name = link::name().map_err(|error| RunError::Meet(error.to_string()))?;
     let (at, count) = (&invitation.at, invitation.count);
     progress.note(&format!("waiting for {} other shards at {at}", count - 1));
     let mut others = BTreeMap::<u32, Other>::new();
@@ -709,12 +724,14 @@ async fn gather(
     for other in others.values_mut() {
         let message = match &refused {
             Some(why) => Message::Refused { why: why.clone() },
-            None => Message::Agreed,
+            None => Message::Agreed { name: name.clone() },
         };
         // who is gone by now is missed at the first meeting
         let _gone = other.link.send(&message).await;
     }
-    refused.map_or(Ok(Part::First(others)), |why| Err(RunError::Meet(why)))
+    refused.map_or(Ok((name, Part::First(others))), |why| {
+        Err(RunError::Meet(why))
+    })
 }
 
 /// What a caller is, as far as it can show it.
@@ -758,7 +775,7 @@ async fn other(
     invitation: &Invitation,
     facts: Facts,
     progress: &Progress,
-) -> Result<Part, RunError> {
+) -> Result<(String, Part), RunError> {
     let (at, index) = (&invitation.at, invitation.index);
     progress.note(&format!("connecting to shard 0 at {at}"));
     let wrong = |what: &dyn std::fmt::Display| {
@@ -782,7 +799,7 @@ async fn other(
     };
     let answer = timeout(LONGER, answer).await;
     match answer.map_err(|_| wrong(&"it did not confirm that all shards are connected"))? {
-        Ok((link, Message::Agreed)) => Ok(Part::Other(Some(Box::new(link)))),
+        Ok((link, Message::Agreed { name })) => Ok((name, Part::Other(Some(Box::new(link))))),
         Ok((_, Message::Refused { why })) => Err(RunError::Meet(why)),
         Ok(_) => Err(wrong(&LinkError::Nonsense)),
         Err(error) => Err(wrong(&error)),

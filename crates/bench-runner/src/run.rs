@@ -38,7 +38,7 @@ use crate::server::Server;
 use crate::stop::{self, Deadline, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
 
-use meeting::{Together, exchanges};
+use meeting::{Together, compare_clocks};
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -160,7 +160,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         ));
     }
     let mut record = conclude::blank(&run, &cells);
-    record.clock.met = exchanges(meeting.as_ref());
+    compare_clocks(&mut record.clock, meeting.as_ref());
     if let Some(meeting) = &mut meeting {
         meeting.writes_to(directory.name().display().to_string());
     }
@@ -237,7 +237,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Err((seen, error)) => (seen, Some(error)),
     };
     let failed = failed.or_else(|| run.server_ended());
-    record.clock.met = exchanges(meeting.as_ref());
+    compare_clocks(&mut record.clock, meeting.as_ref());
     let kept = seen.iter().filter(|_| settings.versus.is_asked());
     let requests = kept.map(|cell| cell.samples.clone()).collect();
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());

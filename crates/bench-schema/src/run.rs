@@ -198,6 +198,9 @@ pub struct ClockRecord {
     /// This shard's clock against shard 0's, in order: when they met (`--meet`), before each phase and at the end. Empty where they did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub met: Vec<ClockExchange>,
+    /// What shard 0 called their meeting, at random: offsets of one meeting say nothing of the clocks of another. Absent where there was none, and in older results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meeting: Option<String>,
 }
 
 /// One comparison of a shard's clock with shard 0's.

@@ -283,6 +283,30 @@ fn requests_that_waited_for_their_prompts_add_up() {
     assert_eq!(found.cells[1].client.starved, None);
 }
 
+/// A folder of an earlier try lies where a shard's was to be: its clock was compared with another shard 0's.
+#[test]
+fn shards_of_two_meetings_are_not_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |index: u64, meeting: &str| {
+        let at = shard(folder.path(), index, Nanos::ZERO);
+        let text = fs::read_to_string(at.join("run.json")).unwrap();
+        let mut run: Value = serde_json::from_str(&text).unwrap();
+        run["clock"]["met"] = serde_json::json!([{"at": 1, "offset": 0, "bound": 0}]);
+        run["clock"]["meeting"] = meeting.into();
+        fs::write(at.join("run.json"), run.to_string()).unwrap();
+        at
+    };
+    for (other, code) in [("7a01", 0), ("7a02", 2)] {
+        let (zero, one) = (of(0, "7a01"), of(1, other));
+        let out = folder.path().join(format!("whole-{other}"));
+        let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
+        assert_eq!(said.code, Some(code), "{}", said.err);
+        let told = "`clock.meeting` is 7a02 in";
+        assert_eq!(said.err.contains(told), code == 2, "{}", said.err);
+        assert_eq!(out.exists(), code == 0);
+    }
+}
+
 /// The wall clock of the second host is an hour wrong: what counts is how the shards compared theirs.
 #[test]
 fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {

@@ -119,6 +119,7 @@ pub(crate) fn run(fixture: &str) -> RunRecord {
             monotonic_epoch_ns: None,
             unix_epoch_ns: None,
             met: Vec::new(),
+            meeting: None,
         },
         host: HostRecord::default(),
         server: ServerRecord::default(),

@@ -76,6 +76,19 @@ pub(super) struct Link {
     received: u64,
 }
 
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system has no random bytes"))?;
+    Ok(bytes)
+}
+
+/// A name that no other meeting has.
+pub(super) fn name() -> io::Result<String> {
+    Ok(format!("{:016x}", u64::from_be_bytes(random()?)))
+}
+
 impl Link {
     /// The same over a connection whose end is noticed.
     pub(super) async fn open(
@@ -94,10 +107,7 @@ impl Link {
         side: Side,
         token: &Secret,
     ) -> Result<Self, LinkError> {
-        let mut own = [0; NONCE];
-        SystemRandom::new()
-            .fill(&mut own)
-            .map_err(|_| io::Error::other("the system has no random bytes"))?;
+        let own: [u8; NONCE] = random()?;
         let mut theirs = [0; MARK.len() + NONCE];
         if side == Side::Calls {
             wire.write_all(&[&MARK[..], &own].concat()).await?;

@@ -10,7 +10,7 @@ use bench_schema::{
     CELLS_FILE, CellProgress, CellRecord, Nanos, PlanHash, RunRecord, Stamp, whole,
 };
 
-use super::meeting::exchanges;
+use super::meeting::compare_clocks;
 use super::phases::{Design, WarmUp};
 use super::{Run, reset};
 use crate::config::{Amount, Concurrency};
@@ -198,7 +198,7 @@ impl Run<'_> {
             let now = self.clock.now();
             if written.is_none_or(|before| now - before >= WRITE_EVERY) {
                 written = Some(now);
-                record.clock.met = exchanges(tools.meeting.as_deref());
+                compare_clocks(&mut record.clock, tools.meeting.as_deref());
                 self.warn(directory.write_run(record));
             }
         }

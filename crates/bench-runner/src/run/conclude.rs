@@ -27,6 +27,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         monotonic_epoch_ns: Some(run.clock.monotonic_epoch_ns()),
         unix_epoch_ns: Some(run.clock.unix_epoch_ns()),
         met: Vec::new(),
+        meeting: None,
     };
     RunRecord {
         schema: Schema::current(),

@@ -4,7 +4,7 @@ use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench_schema::{ClockExchange, KEYS_OF_EACH_SHARD, MOST_RUN_BYTES, RunRecord, read_file};
+use bench_schema::{ClockRecord, KEYS_OF_EACH_SHARD, MOST_RUN_BYTES, RunRecord, read_file};
 use serde_json::{Value, json};
 
 use super::Run;
@@ -203,9 +203,11 @@ async fn merge(folders: Vec<String>) -> Result<(Box<RunRecord>, PathBuf), String
     Ok((Box::new(record), out))
 }
 
-/// A shard's clock at each meeting; none where it met nobody.
-pub(super) fn exchanges(meeting: Option<&Meeting>) -> Vec<ClockExchange> {
-    meeting.map_or_else(Vec::new, |meeting| meeting.exchanges().to_vec())
+/// What a shard knows of its clock beside the others' so far; nothing where it met nobody.
+pub(super) fn compare_clocks(clock: &mut ClockRecord, meeting: Option<&Meeting>) {
+    let Some(meeting) = meeting else { return };
+    clock.met = meeting.exchanges().to_vec();
+    clock.meeting = Some(meeting.name().to_owned());
 }
 
 /// The hash of the file that this program runs from: two builds of one version may measure in different ways.

@@ -39,6 +39,7 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
             monotonic_epoch_ns: Some(4_812_100_376_777),
             unix_epoch_ns: Some(1_763_635_036_000_000_000),
             met: Vec::new(),
+            meeting: None,
         },
         host: HostRecord {
             name: Some("bench-0".into()),
