@@ -74,18 +74,21 @@ impl<'a> Judge<'a> {
     }
 
     /// Requests that met every objective, per second from the first due to the last end, and as a share of all that were planned;
-    /// `None` where there is no objective or no window.
+    /// `None` where there is no objective or no window, and where those that met them are no whole answers, as `--cancel-after` stops them.
     pub(super) fn goodput(&self, seconds: f64, outcomes: &[SloOutcome]) -> Option<Goodput> {
         if self.slos.is_empty() || seconds <= 0.0 || self.rows.is_empty() {
             return None;
         }
         let meets_all = |row: &Row| {
             let mut own = self.slos.iter().filter(|s| self.is_for(s, row));
-            row.completed() && own.all(|s| self.meets(s, row).0)
+            !row.lost && own.all(|s| self.meets(s, row).0)
         };
         let met: Vec<bool> = self.rows.iter().map(meets_all).collect();
+        if met.contains(&true) && !self.rows.iter().any(Row::completed) {
+            return None;
+        }
         let rows = || self.rows.iter().zip(&met);
-        let good = || rows().filter_map(|(row, met)| met.then_some(row));
+        let good = || rows().filter_map(|(row, met)| (*met && row.completed()).then_some(row));
         let vacuous = |row: &&Row| {
             let mut own = self.slos.iter().filter(|s| self.is_for(s, row));
             own.any(|s| self.meets(s, row).1)

@@ -305,6 +305,23 @@ fn the_first_token_of_an_answer_that_was_stopped_as_asked_is_known() {
     assert_eq!(verdicts, [SloVerdict::Pass, SloVerdict::CannotTell]);
     assert_near(Some(cell.slos[0].attainment), 1.0, 1e-12);
     assert!(cell.goodput.unwrap().requests_per_s.abs() < 1e-12);
+    // where only the first token decides, all met it, and none is a whole answer to count: no goodput is beside that
+    context.slos.truncate(1);
+    let cell = summarise_cell(&asked, context.clone());
+    assert_eq!(cell.goodput, None);
+    let mut half = asked.clone();
+    for record in half.iter_mut().step_by(2) {
+        record.wire.outcome = even(0, 0.0, 20.0, 10.0, 5).wire.outcome;
+    }
+    let cell = summarise_cell(&half, context.clone());
+    let goodput = cell.goodput.unwrap();
+    assert_near(Some(goodput.attainment), cell.slos[0].attainment, 1e-12);
+    let completed = cell.windows.steady.or(cell.windows.whole).unwrap();
+    assert_near(
+        Some(goodput.requests_per_s),
+        completed.requests_per_s.unwrap(),
+        1e-9,
+    );
     // what the end of the cell stopped was the slow of its last requests
     let cell = summarise_cell(&stopped("the run was ended"), context);
     assert!(!cell.metrics.contains_key(&Metric::Ttft));
