@@ -198,8 +198,8 @@ pub fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
 
 /// Latency over that of the first level, from which on throughput is weighed against it: a ratio to next to nothing tells nothing.
 const COSTS: f64 = 1.01;
-/// A level that serves more than so many times its share is held against one that was slow for another reason.
-const BEYOND: f64 = 1.1;
+/// A level that serves more than so many times its share is held against one that was slow for another reason, and nothing scales from that.
+pub(crate) const BEYOND: f64 = 1.1;
 
 fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<ScalingRow> {
     let Some(base) = points.first().filter(|_| points.len() > 1) else {
@@ -209,8 +209,10 @@ fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<Sc
         scaling_efficiency(point.value, base.value, point.asked / base.asked)
             .filter(|e| e.is_finite())
     };
-    let of_devices = view::DEVICE_FACTORS.contains(&factor);
-    let sound = of_devices || points.iter().filter_map(efficiency).all(|e| e <= BEYOND);
+    let mut shares = points.iter().filter_map(efficiency);
+    if !view::DEVICE_FACTORS.contains(&factor) && shares.any(|share| share > BEYOND) {
+        return Vec::new();
+    }
     points
         .iter()
         .filter_map(|point| {
@@ -228,7 +230,7 @@ fn rows(factor: &str, points: &[Point], of_base: Option<&CellSamples>) -> Vec<Sc
                 level: point.level,
                 value: point.value,
                 scaling_factor: grown,
-                efficiency: efficiency(point).filter(|_| sound),
+                efficiency: efficiency(point),
                 throughput_gain: Some(grown - 1.0),
                 latency_penalty: penalty,
                 tradeoff_ratio: trade,

@@ -229,7 +229,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
             over_time::stop(look, all),
-            over_time::levels_change(look),
+            over_time::levels_change(look).or_else(|| load::slow_without_load(look, all)),
             load::memory(look.cell),
             load::gpu_throttled(look.cell),
         ]
@@ -579,6 +579,16 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
         return draft.because(Known::Completed, completed as f64).done();
     };
+    // Nobody serves more than the users' share of it: one of the levels is of another speed.
+    let (level, first) = members.first()?;
+    let served = view::throughput(first)?;
+    let is_beyond = |(more, cell): &(f64, &CellRecord)| {
+        let share = served * more / level * crate::analysis::BEYOND;
+        !cell.load.is_open() && view::throughput(cell).is_some_and(|now| now > share)
+    };
+    if members.iter().any(is_beyond) {
+        return None;
+    }
     // The first step that brought nearly nothing: the limit lies at its lower end.
     let limit = members.windows(2).find_map(|pair| {
         let (before, after) = (pair.first()?, pair.last()?);

@@ -1382,11 +1382,17 @@ fn a_first_level_that_was_slow_is_no_base_of_scaling() {
     );
     assert_eq!(causes(&all)[0], Cause::Frozen);
     assert!(scaling(&all).is_none(), "{all:?}");
-    // slow throughout: nothing in it tells, but what others would be worth does
+    // slow throughout: nothing in it tells, but what others take at more load does
     let all = cold(|_| 2.2);
-    let told = scaling(&all).unwrap();
-    assert!(told.figure(&Known::ScalingFactor.into()).is_some());
-    assert!(told.figure(&Known::Efficiency.into()).is_none(), "{told:?}");
+    assert_eq!(causes(&all), [Cause::Step]);
+    assert!(
+        all[0].figure(&Known::TpotAtMore.into()).is_some(),
+        "{all:?}"
+    );
+    assert!(
+        scaling(&all).is_none() && !all.iter().any(effects),
+        "{all:?}"
+    );
     let all = cold(|_| 1.0);
     let told = scaling(&all).unwrap();
     let efficiency = told.figure(&Known::Efficiency.into()).unwrap();
