@@ -9,6 +9,7 @@ mod look;
 mod machines;
 mod outcomes;
 mod over_time;
+mod places;
 mod quiet;
 mod stops;
 mod unexplained;

@@ -4,6 +4,7 @@ use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
 
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Prefill, mean, median};
+use super::places::Places;
 use super::quiet::Quiet;
 use super::unexplained;
 use crate::draft::Draft;
@@ -120,14 +121,15 @@ pub(super) fn is_long(look: &Look<'_>) -> bool {
 
 /// Whether nothing tells how much of the time is waiting: answers come whole, and neither they nor the server's metrics say it. One at a time wait for nobody.
 pub(super) fn is_untold(look: &Look<'_>) -> bool {
-    let told = look
-        .cell
-        .phases
-        .as_ref()
-        .is_some_and(PhaseShares::queue_is_told)
+    Start::of(look).is_none() && !queue_is_told(look) && look.concurrency() != Some(1)
+}
+
+/// Whether the server tells anything of how much of the time is waiting.
+fn queue_is_told(look: &Look<'_>) -> bool {
+    let phases = look.cell.phases.as_ref();
+    phases.is_some_and(PhaseShares::queue_is_told)
         || level(look, Signal::Waiting).is_some()
-        || crate::signals::derived(look.cell, "server_queue_share").is_some();
-    Start::of(look).is_none() && !told && look.concurrency() != Some(1)
+        || crate::signals::derived(look.cell, "server_queue_share").is_some()
 }
 
 /// A long way to the first token of prompts so short that a server processes them in a few steps, in a closed loop: they wait for something.
@@ -260,6 +262,23 @@ fn queue_of_whole_answers(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Waiting for one of a number of places by the answers alone, where the server does not tell.
+pub(super) fn of_places(look: &Look<'_>) -> Option<Finding> {
+    if queue_is_told(look) || look.concurrency() == Some(1) {
+        return None;
+    }
+    let places = Places::of(look)?;
+    if places.may_be_prefill {
+        return untold(look, places.share, None);
+    }
+    Draft::in_cell(Cause::Queueing, places.share, look.cell)
+        .because(Known::Waiting, places.waiting)
+        .because(Known::Running, places.running)
+        .because(Known::TtftShare, Start::of(look).map(|start| start.share()))
+        .refuted_by(Experiment::HigherLimit)
+        .done()
+}
+
 /// Whether requests of an open loop that found nobody else under way wait as long for their first token as all do: whatever the server counts as
 /// its queue, it is not others that they wait for.
 fn is_slow_alone(look: &Look<'_>) -> bool {
@@ -351,6 +370,10 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
         return found.done().ok_or_else(Waited::default);
     }
     let told = told.map(|told| told.queue).or_else(|| gauge.map(share));
+    let is_queue = |f: &Finding| f.cause() == Some(Cause::Queueing) && f.severity >= WAITING;
+    if let Some(found) = of_places(look).filter(|found| !look.is_open() && is_queue(found)) {
+        return Ok(found);
+    }
     if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
         let lost = (start.ttft - alone) / start.e2e;
         // As much as would be told as one or the other is told as what it is.

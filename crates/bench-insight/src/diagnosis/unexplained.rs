@@ -237,6 +237,9 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let Some(mut slow) = slow(look).filter(tells) else {
         return late_first_tokens(look);
     };
+    if let Some(found) = first_token::of_places(look) {
+        return Some(found);
+    }
     let cost = slow.cost;
     let before_first = before_first(look);
     // Arrivals by chance wait for each other: nobody's request is slow by itself.

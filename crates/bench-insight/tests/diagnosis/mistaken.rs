@@ -1594,3 +1594,47 @@ fn a_stop_of_one_of_two_endpoints_is_no_queue() {
         }
     }
 }
+
+#[test]
+fn who_waits_for_a_place_queues_however_few_do() {
+    // one user more than places; a batch, and one that holds everybody up for a prompt
+    let server = |slots: usize, blocking: bool| Server {
+        slots,
+        blocking,
+        step: 8.0,
+        step_each: 0.1,
+        prefill: 10.0,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(50.0, 120.0), draw.whole(28.0, 34.0));
+    for (users, slots) in [(4, 3), (5, 4), (7, 6)] {
+        for blocking in [true, false] {
+            for found in firsts(Asks::Closed(users), lengths, 12.0, &server(slots, blocking)) {
+                let said = format!("{users} on {slots}, {blocking}: {found:?}");
+                assert_eq!(found.first(), Some(&Cause::Queueing), "{said}");
+            }
+        }
+    }
+    for users in [3, 4, 8] {
+        for found in firsts(Asks::Closed(users), lengths, 12.0, &server(users, true)) {
+            assert!(!found.contains(&Cause::Queueing), "{users}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_of_one_token_that_wait_by_chance_are_no_slow_requests() {
+    for (slots, rate) in [(4, 37.0), (3, 25.0), (6, 60.0)] {
+        let server = Server {
+            slots,
+            prefill: 80.0,
+            prefill_token: 0.0,
+            step: 1.0,
+            ..Server::default()
+        };
+        for found in firsts(Asks::Poisson(rate), |_, _| (50, 1), 12.0, &server) {
+            let said = format!("{rate} on {slots}: {found:?}");
+            assert!(!found.contains(&Cause::SlowRequests), "{said}");
+        }
+    }
+}
