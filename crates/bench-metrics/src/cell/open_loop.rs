@@ -4,11 +4,10 @@ use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp, Window};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
-use crate::fit::{linear_fit, plane_slopes};
-use crate::memory::Memory;
-use crate::num::{float, mean, sum};
+use crate::fit::linear_fit;
+use crate::in_flight::InFlight;
+use crate::num::{float, mean};
 use crate::summary::interval_of;
-use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::CellContext;
@@ -179,7 +178,7 @@ fn outlasts_its_load(repeat: &Repeat<'_>) -> bool {
 }
 
 /// Requests served per second, with its interval. Where no queue grows, what was sent of the offered ones times the share that completed, known to one request,
-/// and down to what the server gave at its best of what it was asked for, and to what is left of it where requests take longer and longer. Where one grows, or may grow, what it gave.
+/// and down to what the server gave at its best of what it was asked for, and to what is left of it where first tokens come later and later. Where one grows, or may grow, what it gave.
 fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
@@ -210,11 +209,14 @@ fn served<'a>(
     if repeats.clone().any(outlasts_its_load) {
         return told(Told::Nothing, None);
     }
-    if queue == Queue::MayGrow
-        && let Some((by, (rate, interval))) = given().filter(|(_, (rate, _))| *rate < ABLE * all)
-    {
-        let interval = interval_of(interval.low, all, LEVEL);
-        return told(Told::Undecided((rate, interval)), Some(by));
+    if queue == Queue::MayGrow {
+        let Some((by, (rate, interval))) = given() else {
+            return told(Told::Counted, None);
+        };
+        if rate < ABLE * all {
+            let interval = interval_of(interval.low, all, LEVEL);
+            return told(Told::Undecided((rate, interval)), Some(by));
+        }
     }
     // Under a rate that moves every quarter asks for something else.
     let offered = repeats
@@ -222,7 +224,11 @@ fn served<'a>(
         .filter(|_| load.has_one_rate())
         .filter_map(offered_window);
     let best = offered.map(|offered| asked.best(offered));
-    let best = best.fold(1.0, f64::min).min(1.0 / (1.0 + growth(repeats)));
+    let most = repeats.clone().filter_map(at_its_most);
+    let longer = repeats.map(|repeat| waits_longer(repeat.rows).max(0.0));
+    let best = best.chain(most.map(|most| most / all));
+    let best = best.chain(longer.map(|longer| 1.0 / (1.0 + longer)));
+    let best = best.fold(1.0, f64::min);
     let low = all * (1.0 - 1.0 / float(n)) * best;
     told(Told::Rate((all, interval_of(low, all, LEVEL))), None)
 }
@@ -349,8 +355,19 @@ impl<'a> Asked<'a> {
         shares.into_iter().fold(0.0, f64::max)
     }
 
+    /// When answers began, and as which share of those asked for they did in a window, where clearly more tokens came in it than those have, and than were asked for: prompts had kept the server from them.
+    fn held_back(&self, rows: &[Row], window: Window) -> Option<(Vec<Stamp>, f64)> {
+        let firsts: Vec<Stamp> = rows.iter().filter_map(|row| row.instants().first).collect();
+        let begun = firsts.iter().filter(|first| window.contains(**first));
+        let asked = self.requests_per_s * window.length().as_secs_f64();
+        let share = float(begun.count()) / asked;
+        (!firsts.is_empty() && self.share(window) > KEPT * share.max(1.0))
+            .then_some((firsts, share))
+    }
+
     /// As many answers as the tokens make that came in the second half of the time in which load was offered (under a rate that moves, in all of it), with its
-    /// interval. `None` where some were lost, where nobody tells tokens, or where more come once no more is asked for: they were not what the server could do least of.
+    /// interval. `None` where some were lost, where nobody tells tokens, or where more come once no more is asked for, or than are of answers that began meanwhile: they
+    /// were not what the server could do least of.
     fn given<'r>(
         &self,
         repeats: impl Iterator<Item = &'r Repeat<'r>> + Clone,
@@ -366,7 +383,8 @@ impl<'a> Asked<'a> {
             let after = (4..64).map(|i| part(offered, 0.25 * float(i), 0.25 * float(i + 1)));
             let mut after = after.take_while(|quarter| quarter.from < repeat.whole.to);
             let most = KEPT * self.share(late);
-            if after.any(|quarter| self.share(quarter) > most) {
+            let held_back = load.has_one_rate() && self.held_back(repeat.rows, late).is_some();
+            if held_back || after.any(|quarter| self.share(quarter) > most) {
                 return None;
             }
             parts.extend(self.timeline.parts(part(offered, from, 1.0), self.of));
@@ -408,7 +426,12 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
     };
     let mut started: Vec<Stamp> = starts(repeat).map(|start| start.due).collect();
     started.sort_unstable();
-    let mut ended: Vec<Stamp> = ends(repeat).collect();
+    let late = part(offered, 0.5, 1.0);
+    let held_back = asked.held_back(repeat.rows, late);
+    let held_back = held_back.filter(|_| load.has_one_rate() && repeat.conversations.is_empty());
+    let is_held_back = held_back.is_some();
+    let (mut ended, served) =
+        held_back.unwrap_or_else(|| (ends(repeat).collect(), asked.share(late)));
     ended.sort_unstable();
     let level = |stretch: usize| {
         let at = part(offered, 0.0, float(stretch) / float(STRETCHES)).to;
@@ -416,7 +439,7 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
         count(&started) - count(&ended)
     };
     let levels: Vec<f64> = (1..=STRETCHES).map(level).collect();
-    let waits = waits_longer(repeat.rows);
+    let waits = waits_longer(repeat.rows) > LEFT_OVER;
     let sure = |grows: bool| {
         if grows && repeat.rows.len() >= FEWEST_OF_A_QUEUE {
             Queue::Grows
@@ -435,7 +458,6 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
             Queue::None
         };
     }
-    let served = asked.share(part(offered, 0.5, 1.0));
     // Long answers fill a server for as long as they take, without making anybody wait and without being slower for it.
     let slower = grows_slower(repeat.rows);
     let late = &levels[STRETCHES / 2..];
@@ -451,7 +473,7 @@ fn queue(repeat: &Repeat<'_>, load: &Load, asked: &Asked<'_>) -> Queue {
     if rise.is_some_and(|(growth, error)| growth >= ERRORS * error) {
         return sure(true);
     }
-    if asked.best(offered) < 1.0 {
+    if is_held_back && rise.is_some() || asked.best(offered) < 1.0 {
         Queue::MayGrow
     } else {
         Queue::None
@@ -564,8 +586,8 @@ fn by_length(row: &Row, first: f64, gap: f64) -> f64 {
     first + tokens as f64 * gap
 }
 
-/// Whether first tokens come later and later, by more than the share of the time that a queue takes to count.
-fn waits_longer(rows: &[Row]) -> bool {
+/// By how much later first tokens come at least, in seconds a second: a queue counts by the share of the time that it takes.
+fn waits_longer(rows: &[Row]) -> f64 {
     let wait = |row: &Row| {
         let instants = row.instants();
         Some((
@@ -575,7 +597,7 @@ fn waits_longer(rows: &[Row]) -> bool {
     };
     let waits: Vec<(f64, f64)> = rows.iter().filter_map(wait).collect();
     let low = linear_fit(&waits, LEVEL).and_then(|fit| fit.slope.low);
-    low.is_some_and(|low| low > LEFT_OVER)
+    low.unwrap_or(0.0)
 }
 
 fn grows_slower(rows: &[Row]) -> bool {
@@ -598,59 +620,23 @@ fn grows_slower(rows: &[Row]) -> bool {
     ends.is_some_and(|(early, late)| late >= LONGER * early)
 }
 
-/// The most by which the time that requests, or conversations, take grows, in seconds a second, with what their lengths explain taken out; 0 where it hardly seems
-/// to grow.
-fn growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> f64 {
-    /// Share of its 95 % error.
-    const PLAIN: f64 = 0.5;
-    let mut points: Vec<[f64; 3]> = Vec::new();
-    for repeat in repeats {
-        // A later turn waits for the answer before it, and comes the later the longer that takes: what grows is the time of the conversation.
-        let conversations = repeat.conversations.iter();
-        let conversations = conversations.map(|one| (one.due, one.completed.into(), one.left));
-        let rows = repeat.rows.iter().filter(|row| row.completed());
-        let rows = rows.filter(|_| repeat.conversations.is_empty());
-        let rows = rows.map(|row| {
-            let instants = row.instants();
-            (instants.due, instants.tokens.unwrap_or(0), row.left())
-        });
-        let spans: Vec<(Stamp, u64, Stamp)> = conversations.chain(rows).collect();
-        let Some(first) = spans.iter().map(|(due, ..)| *due).min() else {
-            continue;
-        };
-        let mut own: Vec<[f64; 3]> = spans
-            .iter()
-            .map(|(due, length, left)| {
-                let [at, took] = [*due - first, *left - *due].map(Nanos::as_secs_f64);
-                [at, *length as f64, took]
-            })
-            .collect();
-        let n = float(own.len());
-        let centre = [0, 1, 2].map(|i| sum(own.iter().map(|p| p[i])) / n);
-        for point in &mut own {
-            *point = [0, 1, 2].map(|i| point[i] - centre[i]);
-        }
-        points.extend(own);
-    }
-    let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
-    let due = dot(0, 0);
-    if due <= 0.0 {
-        return 0.0;
-    }
-    // Lengths that do not vary, or only with time, explain nothing.
-    let (growth, by_length) = plane_slopes(&points).unwrap_or((dot(0, 2) / due, 0.0));
-    let left = || {
-        let points = points.iter();
-        points.map(|p| p[2] - growth * p[0] - by_length * p[1])
-    };
-    let inflation = Memory::of(left()).of_mean();
-    let n = float(points.len());
-    let squares: f64 = left().map(|r| r * r).sum();
-    let error = (squares / (n - 3.0) / due * inflation).sqrt();
-    let error = t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error;
-    if growth > PLAIN * error {
-        growth + error
-    } else {
-        0.0
-    }
+/// The answers a second of a server that always had as many under way as this one at its most, each for as long as it takes when nothing holds it up: of a full
+/// one what it can do, and of one that is not full no less than it gave.
+fn at_its_most(repeat: &Repeat<'_>) -> Option<f64> {
+    /// Of that time, so that an answer which the next one followed does not overlap it by what its gaps vary.
+    const SURE: f64 = 0.98;
+    let time = unhindered(repeat.rows)?;
+    let whole = repeat.rows.iter().filter(|row| row.completed());
+    let spans = whole.map(|row| {
+        let left = row.left();
+        let own = Nanos::from_f64(SURE * time(row));
+        ((left - own).max(row.instants().due), left)
+    });
+    let spans: Vec<(Stamp, Stamp)> = spans.collect();
+    let each: Vec<f64> = spans
+        .iter()
+        .map(|(from, to)| (*to - *from).as_secs_f64())
+        .collect();
+    let each = mean(&each).filter(|each| *each > 0.0)?;
+    Some(SURE * InFlight::of(spans).peak() as f64 / each)
 }
