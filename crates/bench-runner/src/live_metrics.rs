@@ -294,7 +294,7 @@ fn label(text: &str) -> String {
             '\\' => escaped += "\\\\",
             '"' => escaped += "\\\"",
             '\n' => escaped += "\\n",
-            c if c.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            c if bench_schema::is_hidden(c) => escaped.push(char::REPLACEMENT_CHARACTER),
             c => escaped.push(c),
         }
     }

@@ -197,8 +197,11 @@ fn all_figures_of_a_page_are_of_the_same_requests() {
 fn a_name_of_a_stranger_is_one_value_of_a_label() {
     let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
     let mut run = RunRecord::from_json(stored).unwrap();
-    run.server.model = Some("C:\\new\"} 1\nbench_requests_total 9\n#\u{1b}".to_owned());
+    run.server.model = Some("C:\\new\"} 1\nbench_requests_total 9\n#\u{1b}\u{202e}".to_owned());
     let page = LiveMetrics::new(&run, &Arc::default()).page();
     let told = r#"model="C:\\new\"} 1\nbench_requests_total 9\n#"#;
-    assert!(page.contains(told) && !page.contains('\u{1b}'), "{page}");
+    assert!(
+        page.contains(told) && !page.contains(['\u{1b}', '\u{202e}']),
+        "{page}"
+    );
 }
