@@ -327,7 +327,7 @@ fn between_answers<'a, I: Iterator<Item = &'a RequestSample>>(
 
 /// Stretches in which requests were under way and none of them got a token, with the most that were; or none had got its first, where streams stand
 /// still one by one.
-fn all_wait<'a>(
+pub(crate) fn all_wait<'a>(
     requests: impl Iterator<Item = &'a RequestSample>,
     epoch: Stamp,
     one_by_one: bool,

@@ -9,7 +9,7 @@ use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
-use crate::outages::{EARLY, MOST_ALONE, Standstill, go_on_beside, silences};
+use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
 use crate::samples::RequestSample;
 use crate::signals::derived;
 use crate::view;
@@ -756,7 +756,57 @@ pub(super) fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) 
         let lasted = alike.last()?.from - alike.first()?.from >= MOST * whole;
         lasted.then_some((alike, Some(period)))
     });
-    found.unwrap_or((rest, None))
+    found
+        .or_else(|| with_unseen(look, &rest, typical))
+        .unwrap_or((rest, None))
+}
+
+/// Stops that come evenly though some met no stream. Where all wait for first tokens then and these come together, it ended with them and is taken to be as
+/// long as the others; where nobody streams, one may be missing.
+fn with_unseen(
+    look: &Look<'_>,
+    rest: &[Standstill],
+    typical: f64,
+) -> Option<(Vec<Standstill>, Option<f64>)> {
+    /// Off the period on average, and times the typical length.
+    const OFF: f64 = 0.03;
+    const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+    const WAITED: std::ops::RangeInclusive<f64> = 0.3..=1.5;
+    const FEWEST: usize = 4;
+    let stops = look.stops();
+    let alike = |s: &&Standstill| ALIKE.contains(&(s.length / typical));
+    let mut all: Vec<Standstill> = rest.iter().filter(alike).copied().collect();
+    if all.len() < 2 || all.len() < rest.len() {
+        return None;
+    }
+    let waits = all_wait(
+        look.seen.iter().map(|s| s.request),
+        look.epoch,
+        stops.one_by_one,
+    );
+    let prompts = &look.prompts().in_progress;
+    let is_new = |wait: &Standstill| {
+        let (from, to) = (wait.from, wait.from + wait.length);
+        WAITED.contains(&(wait.length / typical))
+            && prompts.within(from, to) < 0.5 * wait.length
+            && !rest.iter().any(|s| s.from < to && from < s.from + s.length)
+    };
+    let waits: Vec<Standstill> = waits.into_iter().filter(is_new).collect();
+    all.extend(waits.iter().map(|wait| Standstill {
+        from: wait.from + wait.length - typical,
+        length: typical,
+        ..*wait
+    }));
+    all.sort_by(|a, b| a.from.total_cmp(&b.from));
+    let period = even(&all, OFF)?;
+    let is_whole = all.windows(2).all(|pair| {
+        let periods = ((pair[1].from - pair[0].from) / period).round();
+        let missing = pair[0].from + period + typical / 2.0;
+        periods <= 1.0 || periods <= 2.0 && stops.streams_at(missing) == 0
+    });
+    let lasted = all.last()?.from - all.first()?.from;
+    let is_it = is_whole && all.len() >= FEWEST && lasted >= MOST * look.whole();
+    is_it.then_some((all, Some(period)))
 }
 
 /// An answer that stood still by itself and went on: `(when it did, for how long it had stood)`.

@@ -522,6 +522,28 @@ fn periodic_stops_are_seen_where_few_streams_are_in_flight() {
     }
 }
 
+/// In a short run of short answers some stops meet only requests that wait for their first tokens, or nobody.
+#[test]
+fn a_period_is_told_though_some_stops_meet_no_stream() {
+    let told = |at: &dyn Fn(f64) -> f64| {
+        let server = Server {
+            freezes: (0..6).map(|i| (at(f64::from(i)), 500.0)).collect(),
+            ..Server::default()
+        };
+        let short: Lengths = |_, _| (60, 30);
+        let all = [Asks::Poisson(3.0), Asks::Poisson(5.0), Asks::Closed(3)]
+            .into_iter()
+            .flat_map(|asks| firsts(asks, short, 16.0, &server));
+        let all: Vec<Vec<Cause>> = all.collect();
+        let is_told = |found: &&Vec<Cause>| found.first() == Some(&Cause::PeriodicStall);
+        (all.iter().filter(is_told).count(), all.len())
+    };
+    let (periodic, all) = told(&|i| 700.0 + 2_600.0 * i);
+    assert!(periodic * 10 >= all * 9, "{periodic} of {all}");
+    let (periodic, all) = told(&|i| 700.0 + 2_600.0 * i + 900.0 * (i * 2.4).sin());
+    assert!(periodic == 0, "{periodic} of {all}");
+}
+
 #[test]
 fn an_overload_whose_requests_time_out_is_one_however_long_it_lasts() {
     for (rate, slots, step_each, patience) in [
