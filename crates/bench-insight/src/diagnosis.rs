@@ -95,7 +95,6 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             unexplained::cost(look) >= LEAST
                 || first_token::is_long(look)
                 || first_token::is_untold(look)
-                || machines::waits_for_cpu(look.cell)
         })
         && across::cost(&looks) < LEAST;
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
@@ -190,6 +189,14 @@ pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding>
         f.severity > MIXED && f.cause().is_some_and(|cause| level.contains(&cause))
     };
     found.iter().filter(moved)
+}
+
+/// Whether a server does not keep up with what it is offered, whatever makes it slow: what stops, goes or moves has its own reasons of trust.
+pub(crate) fn is_overload(finding: &Finding) -> bool {
+    let slow = [Cause::SlowReplica, Cause::ServerStarved];
+    let folded = finding.consequences.contains(&Cause::Overload)
+        && finding.cause().is_some_and(|cause| slow.contains(&cause));
+    folded || finding.cause() == Some(Cause::Overload)
 }
 
 /// Whether nothing can be held against a cell: its figures are means over servers of different speed, one that stood still or was away among them.
@@ -495,6 +502,9 @@ fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
             if !root.consequences.contains(&other) {
                 root.consequences.push(other);
             }
+            let of_queue = [Known::OfferedRate, Known::ServedRate].map(Into::into);
+            let rates = f.evidence.iter().filter(|e| of_queue.contains(&e.figure));
+            root.evidence.extend(rates.cloned());
             // Its users pay for what follows too.
             root.severity = root.severity.max(f.severity);
             false

@@ -260,7 +260,7 @@ pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
 pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
     const CODE: &str = "not_stationary";
     let mut reasons = std::mem::take(&mut trust.reasons);
-    let overload = found.iter().filter(|f| f.cause() == Some(Cause::Overload));
+    let overload = found.iter().filter(|f| diagnosis::is_overload(f));
     for finding in diagnosis::of_two_levels(found).chain(overload) {
         let known = |cell: &String| {
             let same = |r: &TrustReason| r.code == CODE && r.names(cell);
@@ -271,7 +271,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
             continue;
         };
         let also_in = cells.collect();
-        let is_overload = finding.cause() == Some(Cause::Overload);
+        let is_overload = diagnosis::is_overload(finding);
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "the first requests are slower than the rest",
             Some(Cause::Drift) => "latency drifts",

@@ -60,9 +60,12 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         // The wait is that of all threads together; what requests lose by it their own gaps say.
         let share = share_of(figure, value);
         let cost = share.min(lost(share));
-        if cost < 0.05 {
+        // Where threads wait for most of the time that they want to run, gaps may be even all the same: what that costs is not known, and not nothing.
+        let mostly = figure == Known::ServerRunQueue && cores.is_some_and(|runs| value >= runs);
+        if cost < 0.05 && !mostly {
             continue;
         }
+        let cost = cost.max(super::LEAST);
         let (most, so_far) =
             draft.unwrap_or((0.0, Draft::in_cell(Cause::ServerStarved, cost, cell)));
         draft = Some((most.max(cost), so_far.because(figure, value)));
@@ -85,14 +88,6 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         )
         .refuted_by(Experiment::ServerOnOwnCores)
         .done()
-}
-
-/// Whether a server's threads wait for a CPU for most of the time that they want to run: what that costs is not known where gaps are even all the same, but
-/// nobody can call it nothing.
-pub(super) fn waits_for_cpu(cell: &CellRecord) -> bool {
-    let waits = derived(cell, "server_run_queue_wait").filter(|waits| *waits >= KEPT[0].2);
-    let runs = derived(cell, "server_cpu_cores");
-    waits.zip(runs).is_some_and(|(waits, runs)| waits >= runs)
 }
 
 /// What all gaps between tokens take beyond those that did not wait, as a share: a server that waits for its CPU loses no more. Where its threads

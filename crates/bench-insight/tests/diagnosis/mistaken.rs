@@ -1581,7 +1581,7 @@ fn tokens_that_follow_the_lengths_over_time_move_no_level() {
 }
 
 #[test]
-fn nobody_is_healthy_whose_server_waits_for_a_cpu_most_of_the_time() {
+fn a_server_that_waits_for_a_cpu_most_of_the_time_is_starved_though_its_gaps_are_even() {
     let (mut run, samples) = run(&[cell(Asks::Closed(5), equal, Server::default())], false, 2);
     let mut waits = |waits: f64, runs: f64| {
         let figures = [("server_run_queue_wait", waits), ("server_cpu_cores", runs)];
@@ -1589,7 +1589,7 @@ fn nobody_is_healthy_whose_server_waits_for_a_cpu_most_of_the_time() {
         found(&run, &samples)
     };
     assert_eq!(waits(0.1, 0.3), [Cause::Healthy]);
-    assert_eq!(waits(0.36, 0.16), []);
+    assert_eq!(waits(0.36, 0.16), [Cause::ServerStarved]);
 }
 
 #[test]
@@ -1659,4 +1659,23 @@ fn answers_of_one_token_that_wait_by_chance_are_no_slow_requests() {
             assert!(!found.contains(&Cause::SlowRequests), "{said}");
         }
     }
+}
+
+#[test]
+fn a_slow_replica_that_is_overloaded_says_so() {
+    let server = Server {
+        second: Some(2.0),
+        slots: 6,
+        ..Server::default()
+    };
+    let asked = Cell {
+        seconds: 20.0,
+        ..cell(Asks::Poisson(38.0), |_, _| (50, 20), server)
+    };
+    let (run, samples) = run(&[asked], false, 2);
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::SlowReplica], "{all:?}");
+    assert!(all[0].consequences.contains(&Cause::Overload));
+    let served = all[0].figure(&Known::ServedRate.into()).unwrap();
+    assert!(served < 0.9 * all[0].figure(&Known::OfferedRate.into()).unwrap());
 }

@@ -22,3 +22,18 @@ fn latencies_of_an_overload_depend_on_the_length_of_the_run_and_its_rate_does_no
     // a level that moved leaves no rate; a queue that grows does
     assert_eq!(reason.threshold, Some(0.0));
 }
+
+#[test]
+fn an_overload_is_doubted_under_what_makes_the_server_slow_too() {
+    let doubted = |cause| {
+        let mut found = Draft::new(cause, 0.9).done().unwrap();
+        found.cells = vec!["r50".to_owned()];
+        found.consequences = vec![Cause::Overload];
+        let mut trust = Trust::from_reasons(Vec::new());
+        doubt_mixed_levels(&mut trust, &[found]);
+        !trust.reasons.is_empty()
+    };
+    assert!(doubted(Cause::SlowReplica) && doubted(Cause::ServerStarved));
+    // a queue that a stop leaves is gone some time after
+    assert!(!doubted(Cause::Frozen) && !doubted(Cause::ServerGone));
+}
