@@ -519,6 +519,40 @@ struct Stood {
     beside: f64,
     /// Of that the part in pauses that ended as somebody else's first token came.
     until_first: f64,
+    /// Of the answers under way meanwhile, the part that went on.
+    go_on: f64,
+}
+
+impl Stood {
+    /// Whether they are beside prompts that may be why: a prompt that holds up one answer holds up nearly all.
+    fn may_be_of_prompts(&self) -> bool {
+        const GO_ON: f64 = 0.13;
+        self.beside >= OF_PROMPTS && self.go_on < GO_ON
+    }
+}
+
+/// Answers under way, and those of them that stand still.
+struct Company {
+    under_way: UnderWay,
+    at_rest: UnderWay,
+}
+
+impl Company {
+    fn of(look: &Look<'_>) -> Self {
+        let streams = look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
+        let stalls = look.seen.iter().flat_map(|s| &s.request.stalls);
+        let stalls = stalls.map(|(at, length)| (look.ns(*at), look.ns(*at) + length));
+        Self {
+            under_way: UnderWay::of(streams),
+            at_rest: UnderWay::of(stalls),
+        }
+    }
+
+    /// How many are under way, and how many of them go on.
+    fn at(&self, at: f64) -> (usize, usize) {
+        let all = self.under_way.at(at);
+        (all, all.saturating_sub(self.at_rest.at(at).max(1)))
+    }
 }
 
 fn pauses_of(look: &Look<'_>) -> Option<Stood> {
@@ -530,7 +564,8 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
     let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
     firsts.sort_by(f64::total_cmp);
     let usual = look.tpot().unwrap_or(0.0);
-    let (mut stood, mut beside, mut until_first) = (0.0, 0.0, 0.0);
+    let company = Company::of(look);
+    let (mut stood, mut beside, mut until_first, mut go_on) = (0.0, 0.0, 0.0, 0.0);
     for (at, length) in look.seen.iter().flat_map(|s| &s.request.stalls) {
         let (from, to) = (look.ns(*at), look.ns(*at) + length);
         stood += length;
@@ -541,11 +576,14 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
             .get(after)
             .is_some_and(|first| *first <= to + 0.5 * usual);
         until_first += if met { *length } else { 0.0 };
+        let (all, moving) = company.at(f64::midpoint(from, to));
+        go_on += length * moving as f64 / all.max(1) as f64;
     }
     (stood > 0.0).then(|| Stood {
         cost: stood / taken,
         beside: beside / stood,
         until_first: until_first / stood,
+        go_on: go_on / stood,
     })
 }
 
@@ -553,7 +591,7 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
 /// waiting a prompt is beside every pause, so that alone says nothing.
 pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
     let stood = pauses_of(look).filter(|s| s.cost >= COSTS)?;
-    (stood.beside >= OF_PROMPTS && stood.until_first >= OF_PROMPTS).then_some(())?;
+    (stood.may_be_of_prompts() && stood.until_first >= OF_PROMPTS).then_some(())?;
     told(
         Cause::DecodeInterrupted,
         look,
@@ -590,22 +628,17 @@ impl Interrupted {
         if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
             return None;
         }
-        let streams = || look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
-        let stalls = || {
-            let all = look.seen.iter().flat_map(|s| &s.request.stalls);
-            all.map(|(at, length)| (look.ns(*at), look.ns(*at) + length))
-        };
-        let (under_way, at_rest) = (UnderWay::of(streams()), UnderWay::of(stalls()));
+        let company = Company::of(look);
         let prompts = &look.prompts().in_progress;
-        // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt is in progress.
+        let of_prompts = pauses_of(look).is_some_and(|stood| stood.may_be_of_prompts());
+        // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt that may be why is in progress.
         let one_by_one = look.stops().one_by_one;
         let alone = |(at, length): &&(Stamp, f64)| {
             let from = look.ns(*at);
             let middle = from + length / 2.0;
-            let streams = under_way.at(middle);
-            let others = streams >= 2 * at_rest.at(middle).max(1);
-            (others || one_by_one && streams < 2)
-                && prompts.within(from, from + length) < OF_PROMPTS * length
+            let (all, moving) = company.at(middle);
+            (all >= 2 && 2 * moving >= all || one_by_one && all < 2)
+                && (!of_prompts || prompts.within(from, from + length) < OF_PROMPTS * length)
         };
         let mut found = Self {
             requests: 0,
@@ -653,7 +686,7 @@ pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
         return Some(interrupted);
     }
     let stood = pauses_of(look).filter(|stood| stood.cost >= COSTS)?;
-    if stood.beside >= OF_PROMPTS {
+    if stood.may_be_of_prompts() {
         told(
             Cause::DecodeInterrupted,
             look,

@@ -1676,6 +1676,38 @@ fn a_slow_replica_that_is_overloaded_says_so() {
     let all = findings(&run, &samples);
     assert_eq!(causes(&all), [Cause::SlowReplica], "{all:?}");
     assert!(all[0].consequences.contains(&Cause::Overload));
-    let served = all[0].figure(&Known::ServedRate.into()).unwrap();
-    assert!(served < 0.9 * all[0].figure(&Known::OfferedRate.into()).unwrap());
+    let [done, offered] =
+        [Known::ServedRate, Known::OfferedRate].map(|known| all[0].figure(&known.into()));
+    assert!(
+        done.zip(offered)
+            .is_some_and(|(done, offered)| done < 0.9 * offered)
+    );
+}
+
+#[test]
+fn answers_that_pause_while_others_go_on_are_not_held_up_by_prompts() {
+    // a cache that throws answers out, beside requests that wait: some prompt is always in progress
+    let lengths: Lengths = |_, draw| (draw.whole(40.0, 97.0), draw.whole(30.0, 43.0));
+    let thrown_out = Server {
+        slots: 12,
+        step: 7.0,
+        prefill: 2.0,
+        prefill_token: 0.02,
+        evicts: Some(1),
+        evicted_for: 120.0,
+        admits: Some(40.0),
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(9), lengths, 15.0, &thrown_out) {
+        assert!(!found.contains(&Cause::DecodeInterrupted), "{found:?}");
+        assert!(found.contains(&Cause::Pauses), "{found:?}");
+    }
+    let prompts = Server {
+        blocking: true,
+        prefill: 60.0,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(6), lengths, 15.0, &prompts) {
+        assert!(found.contains(&Cause::DecodeInterrupted), "{found:?}");
+    }
 }
