@@ -8,8 +8,8 @@ use crate::in_flight::InFlight;
 use crate::memory::{Memory, lag_one};
 use crate::num::{float, mean, sum};
 
-/// A steady part is the headline only where it holds more than this share of all requests.
-const LEAST_SHARE: f64 = 0.80;
+/// A steady part is the headline only where it holds more than this share of all requests: of a closed loop in equal waves at least the first of two.
+const LEAST_SHARE: f64 = 0.50;
 /// Where more than this share of the requests was lost, nothing is cut: an outage must not look like a drain.
 const LOST_SHARE: f64 = 0.01;
 /// Fewer requests than this are not tested for trends; fewer than three times as many in an open loop, where by chance alone more may
@@ -61,7 +61,7 @@ pub struct Steady {
 ///   completed.
 /// - *Open loop*: there is none, and every request counts.
 ///
-/// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
+/// It is a window only where it holds more than half of the requests and at most 1 % of them were lost. Lines through twenty bins of
 /// latency, time per token and, in an open loop of one rate, number in flight (what the arrivals made of it taken out) test the full part for trends: a slope that is significant at 99.9 %, the likeness
 /// of neighbours and of requests that were under way together considered, and worth more than 10 % over the window makes it not stationary.
 pub fn find_steady(

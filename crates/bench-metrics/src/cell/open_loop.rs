@@ -310,7 +310,7 @@ pub(super) fn tokens_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64
     mean(&tokens.collect::<Option<Vec<f64>>>()?)
 }
 
-/// What the plan asks of the server in a second: tokens, or answers where nobody tells tokens.
+/// What the plan asks of the server in a second, without what that refuses: tokens, or answers where nobody tells tokens.
 struct Asked<'a> {
     timeline: &'a Timeline,
     of: fn(&TimeCounts) -> f64,
@@ -322,10 +322,11 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(
-        rows: impl Iterator<Item = &'a Row>,
-        requests_per_s: f64,
+        rows: impl Iterator<Item = &'a Row> + Clone,
+        offered: f64,
         timeline: &'a Timeline,
     ) -> Self {
+        let requests_per_s = offered * (1.0 - refused(rows.clone()));
         let whole = rows.filter(|row| row.completed());
         let tokens = whole.map(|row| row.instants().tokens.map(|tokens| tokens as f64));
         let lengths = tokens.collect::<Option<Vec<f64>>>().unwrap_or_default();
@@ -401,6 +402,17 @@ impl<'a> Asked<'a> {
         let interval = interval_of(low, value * (1.0 + off(seen.high)), LEVEL)?;
         Some((value, interval))
     }
+}
+
+/// The share of requests that are lost sooner than nearly all first tokens come, as where a server takes no more of them: those stand in no queue.
+fn refused<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> f64 {
+    let stay = |row: &Row| (row.left() - row.instants().due).as_f64();
+    let whole = rows.clone().filter(|row| row.completed());
+    let firsts = whole.map(|row| row.instants().value(Metric::TtftDue).unwrap_or(stay(row)));
+    let firsts = crate::Sample::of(&firsts.collect::<Vec<f64>>());
+    let soon = firsts.map_or(0.0, |firsts| firsts.quantile(0.05));
+    let refused = rows.clone().filter(|row| row.lost && stay(row) < soon);
+    float(refused.count()) / float(rows.count())
 }
 
 /// Whether a queue grows for as long as load is offered.

@@ -9,6 +9,7 @@ use bench_schema::{
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
+use crate::latency::Instants;
 use crate::num::{float, mean, sum};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
@@ -509,10 +510,26 @@ fn around(
 
 /// The interval of a steady closed loop's tokens/s: the mean in flight times what a stream gives in a second of its stay, whose error is that of
 /// requests. What arrives in a stretch of time depends on the few requests that are under way in it, so that stretches are no independent values. It
-/// reaches to `value`, what did arrive over the length of the window. `None` where the tokens of a request are not known.
+/// reaches to `value`, what did arrive over the length of the window. `None` where the tokens of a request are not known, or many end after the window, when each
+/// has more of the server.
 fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval> {
-    let rows = spans.iter().flat_map(Span::rows).map(Row::instants);
-    let sent = rows.filter_map(|row| Some((row.sent?, row)));
+    let rows = || spans.iter().flat_map(Span::rows).map(Row::instants);
+    // by more than what tells two ends of one wave apart
+    let outlasts = |row: &Instants, to: Stamp| {
+        let stay = row.sent.zip(row.ended()).map(|(sent, ended)| ended - sent);
+        let beyond = row.ended().map(|ended| (ended - to).as_f64());
+        beyond
+            .zip(stay)
+            .is_some_and(|(beyond, stay)| beyond > 0.05 * stay.as_f64())
+    };
+    let later = spans.iter().flat_map(|span| {
+        let rows = span.rows().map(Row::instants);
+        rows.filter(|row| outlasts(row, span.window.to))
+    });
+    if float(later.count()) > DRAIN * float(rows().count()) {
+        return None;
+    }
+    let sent = rows().filter_map(|row| Some((row.sent?, row)));
     let parts = sent.map(|(sent, row)| {
         let num = row.tokens.or((row.events == 0).then_some(0))? as f64;
         let den = (row.ended()? - sent).as_secs_f64();
@@ -540,6 +557,9 @@ pub(super) fn interval_of_rate(rate: &BlockMean) -> Option<Interval> {
     let (low, high) = rate.interval(LEVEL).bounds()?;
     interval_of(low, high, LEVEL).filter(|_| low > 0.0)
 }
+
+/// The share of answers that end after the steady part from which on they are not alike.
+const DRAIN: f64 = 0.25;
 
 /// Waves of a closed loop with think time below which the number of ends in a window says where it was cut.
 const WAVES: f64 = 10.0;
@@ -717,8 +737,6 @@ fn by_littles_law(
 /// sent each may have more of the server. What the server gives, in tokens per second, over the tokens of an answer: those are drawn anew for each. `None`
 /// where answers do not differ, or their tokens are not known.
 fn of_few_waves(spans: &[Span<'_>], timeline: &Timeline) -> Option<open_loop::Rate> {
-    /// The share of answers that end after the steady part from which on they are not alike.
-    const DRAIN: f64 = 0.25;
     let (mut before, mut stayed, mut answers) = (0.0, 0.0, Vec::new());
     let (mut slots, mut later) = (0.0, 0_usize);
     for span in spans {

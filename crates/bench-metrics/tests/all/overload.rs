@@ -5,7 +5,7 @@ use bench_schema::{ArrivalKind, Load, Nanos, Rates, RequestRecord};
 
 use crate::aggregate::assert_near;
 use crate::noise::Noise;
-use crate::records::answer;
+use crate::records::{answer, at, ended, refused};
 
 /// A server that gives every running answer one token a step. A step takes `base` and `each` for every one that runs, in milliseconds; more than `cap`
 /// never run at once. A prompt takes `prompt` of the step before its first token; where no more than `first` of them share a step, nobody else gets a token in it.
@@ -314,6 +314,38 @@ fn what_is_asked_beyond_a_servers_places_for_a_few_answers_is_not_known_to_be_se
 }
 
 #[test]
+fn what_a_full_server_refuses_at_once_stands_in_no_queue() {
+    // Eight places of 140 ms, and ten that wait: 57 a second of 80.
+    for seed in 0..10 {
+        let (mut asked, context) = plan(seed, (80.0, 8.0), 20..=20, (1, 0.0));
+        asked.sort_by(|a, b| a.due.total_cmp(&b.due));
+        let mut free = [0.0_f64; 18];
+        let answers = asked.iter().zip(0..).map(|(one, id)| {
+            free.sort_by(f64::total_cmp);
+            if free[0] > one.due {
+                let mut record = ended(answer(id, one.due, &[]), refused());
+                record.wire.closed = Some(at(one.due + 1.0));
+                return record;
+            }
+            let first = free[10].max(one.due) + 30.0;
+            free[0] = first + 110.0;
+            let events: Vec<f64> = (0..20).map(|k| first + 5.5 * f64::from(k)).collect();
+            answer(id, one.due, &events)
+        });
+        let records: Vec<RequestRecord> = answers.collect();
+        let cell = summarise_cell(&records, context);
+        let whole = cell.windows.whole.unwrap();
+        let share = cell.counts.completed as f64 / records.len() as f64;
+        let low = whole.requests_per_s_interval.unwrap().low;
+        assert_near(whole.requests_per_s, 80.0 * share, 1e-6);
+        assert!(
+            (0.4..0.95).contains(&share) && low >= 0.9 * 80.0 * share,
+            "{whole:?}"
+        );
+    }
+}
+
+#[test]
 fn a_short_run_that_is_served_as_fast_as_it_asks_is_known_to_be() {
     let seven = Batch {
         base: 6.0,
@@ -401,7 +433,7 @@ fn behind_warm_up(server: Batch, (rate, seconds, warm): (f64, f64, f64), seed: u
     let (asked, mut context) = plan(seed, (rate, seconds + warm), 20..=20, (1, 0.0));
     let mut records = server.serves(asked);
     for record in &mut records {
-        if record.due < crate::records::at(warm * 1e3) {
+        if record.due < at(warm * 1e3) {
             record.phase = bench_schema::Phase::Warmup;
         }
     }

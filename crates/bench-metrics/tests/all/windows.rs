@@ -64,6 +64,30 @@ fn a_closed_loop_that_ends_in_waves_has_the_rate_of_its_load_however_many_it_was
 }
 
 #[test]
+fn half_a_wave_at_the_end_is_no_part_of_a_closed_loop() {
+    // Two waves of sixteen, and eight that have more of the server.
+    let wave = |from: u64, n: u64, sent: f64, ttft: f64, gap: f64| {
+        (from..from + n).map(move |id| even(id, sent, ttft, gap, 20))
+    };
+    let records = wave(0, 16, 0.0, 100.0, 20.0).chain(wave(16, 16, 481.0, 100.0, 20.0));
+    let records: Vec<RequestRecord> = records.chain(wave(32, 8, 962.0, 60.0, 15.0)).collect();
+    let cell = summarise_cell(&records, closed(16));
+    let rates = headline(&cell);
+    let rate = rates.requests_per_s.unwrap();
+    assert!((rate / (16.0 / 0.481) - 1.0).abs() < 0.01, "{rates:?}");
+    for (interval, rate) in [
+        (rates.requests_per_s_interval, 33.3),
+        (rates.output_tokens_per_s_interval, 666.0),
+    ] {
+        let interval = interval.unwrap();
+        assert!(
+            interval.low > 0.95 * rate && interval.high < 1.05 * rate,
+            "{rates:?}"
+        );
+    }
+}
+
+#[test]
 fn a_table_over_a_window_is_of_the_requests_that_started_in_it_and_says_how_many() {
     let mut noise = Noise::seeded(7);
     let cell = summarise_cell(
