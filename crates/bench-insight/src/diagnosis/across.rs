@@ -407,8 +407,15 @@ impl Table {
         let tpot: Option<Vec<f64>> = points.iter().map(|point| point.tpot).collect();
         let whole = || points.iter().map(|point| point.beside).collect();
         let logs = tpot.unwrap_or_else(whole);
+        let mut logs: Vec<f64> = logs.into_iter().map(f64::ln).collect();
+        let mut rest = logs.as_mut_slice();
+        for cell in &grid.cells {
+            let (own, after) = rest.split_at_mut(cell.len());
+            without_strays(own);
+            rest = after;
+        }
         let mut table = Self {
-            logs: logs.into_iter().map(f64::ln).collect(),
+            logs,
             prompts: Vec::new(),
             answers: Vec::new(),
             ends: vec![0],
@@ -463,6 +470,27 @@ impl Table {
         const CELLS: usize = 6;
         let several = |of: &[usize]| of.iter().any(|level| *level > 0);
         several(&self.prompts) && several(&self.answers) && self.ends.len() > CELLS
+    }
+}
+
+/// Puts the middle one of a value and its neighbours for one that lies far off it: a single request that met a stop says nothing of a level.
+fn without_strays(own: &mut [f64]) {
+    /// Of logarithms: two and a half times as long.
+    const FAR: f64 = 0.92;
+    let last = own.len().saturating_sub(3);
+    let tame = |(i, value): (usize, &f64)| {
+        let from = i.saturating_sub(1).min(last);
+        let around = own.get(from..own.len().min(from + 3))?;
+        let middle = median(around.to_vec())?;
+        Some(if (value - middle).abs() > FAR {
+            middle
+        } else {
+            *value
+        })
+    };
+    let tamed: Vec<f64> = own.iter().enumerate().filter_map(tame).collect();
+    for (value, tame) in own.iter_mut().zip(tamed) {
+        *value = tame;
     }
 }
 

@@ -602,6 +602,22 @@ fn the_first_seconds_of_a_grid_that_are_slow_are_a_slow_start() {
     );
 }
 
+/// The last but one of a cell of fourteen takes eight times as long.
+#[test]
+fn a_stop_that_one_request_met_moves_no_level_of_a_grid() {
+    for stray in [26, 27, 40] {
+        let all = grid_of([&[15, 40]; 3], 14, |asked, tokens| {
+            let times = if asked.number == stray { 8.0 } else { 1.0 };
+            answered(asked, &evenly(at_times(asked, times), tokens))
+        });
+        let found = causes(&findings(&all.0, &all.1));
+        assert!(
+            !found.contains(&Cause::Step) && !found.contains(&Cause::Drift),
+            "{stray} {found:?}"
+        );
+    }
+}
+
 #[test]
 fn times_that_alternate_over_a_grid_are_a_step_with_its_changes() {
     let serves: Serves = |asked| {
