@@ -526,7 +526,7 @@ struct Stood {
 impl Stood {
     /// Whether they are beside prompts that may be why: a prompt that holds up one answer holds up nearly all.
     fn may_be_of_prompts(&self) -> bool {
-        const GO_ON: f64 = 0.13;
+        const GO_ON: f64 = 0.3;
         self.beside >= OF_PROMPTS && self.go_on < GO_ON
     }
 }
