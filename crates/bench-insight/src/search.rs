@@ -194,6 +194,7 @@ impl SearchAsked {
         Search {
             attain: slos.iter().map(|slo| slo.q).collect(),
             first,
+            patience: patience(slos),
             whole: self.closed,
             precision: self.precision,
             budget: self.budget,
@@ -349,9 +350,13 @@ impl SearchAsked {
                 "the budget was used up {known}: {failing}; check the server's log, then search again with a larger `--budget`"
             );
         }
+        let patience = patience(slos);
+        let lasts = (!self.closed && patience >= 0.5)
+            .then(|| format!(" and {} or more", text::time(4e9 * patience)));
         format!(
-            "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more",
-            self.searching(slos, 1.0).least_near()
+            "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more{}",
+            self.searching(slos, 1.0).least_near(),
+            lasts.unwrap_or_default()
         )
     }
 
@@ -416,6 +421,12 @@ impl SearchAsked {
             text::list(&missed)
         ))
     }
+}
+
+/// The longest that a request may wait within the objectives, in seconds; those on the time per token limit no wait.
+fn patience(slos: &[Slo]) -> f64 {
+    let waits = slos.iter().filter(|slo| from_due(slo.metric));
+    waits.map(|slo| slo.limit / 1e9).fold(0.0, f64::max)
 }
 
 fn is_plainly_missed(cell: &CellRecord) -> bool {

@@ -27,6 +27,8 @@ pub struct Search {
     pub attain: Vec<f64>,
     /// The load of one request after the other.
     pub first: f64,
+    /// The longest that a request may wait within the objectives, in seconds: a rate that is met for less than that could not have missed them.
+    pub patience: f64,
     /// Whether loads are whole numbers, as concurrencies are.
     pub whole: bool,
     /// The relative half-width of the interval at which the answer is known well enough.
@@ -97,8 +99,20 @@ pub struct Crossing {
     /// How many stages, long enough for a queue to build, are near it. With fewer than two all that is known are sides, of short stages, which are
     /// within more often than long ones would be: that bounds nothing.
     pub stages: usize,
+    /// How long those lasted, on average over their requests.
+    pub seconds: f64,
     /// How much more stages scatter about the curve than their own errors explain, as a variance ratio; 1 or more.
     pub scatter: f64,
+}
+
+impl Crossing {
+    /// As far down as is open after so many seconds near it: beyond what the server can do, waits grow by what is too much, and nobody has waited longer than
+    /// `patience` where that times the length of a stage is less.
+    fn down_to(self, patience: f64) -> Self {
+        let low = (self.load.low).map(|low| low / (1.0 + patience / self.seconds.max(1e-9)));
+        let load = Estimate { low, ..self.load };
+        Self { load, ..self }
+    }
 }
 
 /// What is known after the stages so far.
@@ -123,6 +137,9 @@ const MAY_MISS: f64 = 1.5;
 const START: f64 = 4.0;
 /// Loads below the first, as parts of it, at which nothing waits for anything.
 const ALONE: f64 = 1.0 / 8.0;
+/// How many times [`Search::patience`], or the time of a request alone, a stage of an open loop lasts at least: at one and a quarter times what the server can
+/// do, requests then wait too long at its end.
+const PATIENT: f64 = 4.0;
 /// Warm-up requests of a stage for each measured one: the load is the same, and its queue has time to build.
 const WARM: f64 = 0.15;
 /// Least time to warm an open loop up, unless the stage itself has fewer requests.
@@ -185,6 +202,7 @@ impl Search {
             return Next::Stop(SearchEnd::Precise);
         }
         let (load, requests) = self.place(&told, crossing, &near);
+        let requests = requests.max(self.least(load));
         if !self.whole {
             return self.measure(load, requests, stages);
         }
@@ -208,7 +226,7 @@ impl Search {
             Some(if self.whole {
                 self.between(stages, i, found)
             } else {
-                found
+                found.down_to(self.patience)
             })
         };
         let objectives: Vec<_> = self.attain.iter().enumerate().map(crossing).collect();
@@ -250,6 +268,13 @@ impl Search {
     pub fn fewest(&self) -> u64 {
         let strictest = self.attain.iter().copied().fold(0.5, f64::max);
         count((MAY_MISS / (1.0 - strictest)).min(1e6))
+    }
+
+    /// Requests of the shortest stage of this load, but for the first.
+    fn least(&self, load: f64) -> u64 {
+        let seconds = PATIENT * self.patience.max(1.0 / self.first);
+        let steady = if self.whole { 0.0 } else { load * seconds };
+        self.fewest().max(count(steady.min(1e9)))
     }
 
     /// Requests of a stage of so many before it is looked at whether it is plainly beyond the capacity: one bunch of arrivals is not.
@@ -418,14 +443,15 @@ impl Search {
         with_distance.filter(|(d, _)| d.abs() < reach).collect()
     }
 
-    /// Whether every objective was met at this load and less, as far as was seen: there is nothing to learn below it.
+    /// Whether every objective was met at this load and less, as far as was seen, by all stages of a load together: there is nothing to learn below it.
     fn is_met(&self, stages: &[Stage], load: f64) -> bool {
-        let is_met = |share: &Option<Share>, attain: &f64| share.is_none_or(|s| s.value >= *attain);
-        let mut at = stages.iter().filter(|s| s.load <= load);
-        at.all(|s| {
-            s.requests >= self.fewest()
-                && (s.shares.iter().zip(&self.attain)).all(|(share, attain)| is_met(share, attain))
-        })
+        let below = |stage: &&Stage| stage.load <= load;
+        let is_met = |(objective, attain): (usize, &f64)| {
+            let mut levels = levels(stages, objective).into_iter();
+            levels.all(|level| level.load > load || level.share.value >= *attain)
+        };
+        let enough = |stage: &Stage| stage.requests >= self.fewest();
+        stages.iter().filter(below).all(enough) && self.attain.iter().enumerate().all(is_met)
     }
 
     /// Whether a stage of the highest load was plainly beyond the capacity: one short stage cannot bound the crossing by itself, and yet there is nothing
@@ -684,8 +710,21 @@ fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Optio
         },
         slope: found.slope,
         stages: points.iter().filter(|p| p.near > 0.0).count(),
+        seconds: seconds_near(&points),
         scatter,
     })
+}
+
+/// How long the stages near the crossing lasted, weighted by their requests.
+fn seconds_near(points: &[Point]) -> f64 {
+    let weight = |p: &Point| p.requests * p.near;
+    let all: f64 = points.iter().map(weight).sum();
+    let seconds = points.iter().map(|p| weight(p) * p.requests / p.x.exp());
+    if all > 0.0 {
+        seconds.sum::<f64>() / all
+    } else {
+        0.0
+    }
 }
 
 /// How many values of the stages that tell are worth one, on average over them. Each one's own dependence is seen badly, and best by stages with bad

@@ -447,9 +447,12 @@ fn eight_slots() -> (Server, Vec<Objective>) {
 }
 
 pub(crate) fn asked(server: &Server, objectives: &[Objective]) -> Search {
+    let waits = objectives.iter().filter(|o| o.of != Of::Gap);
+    let waits = waits.map(|o| o.limit);
     Search {
         attain: objectives.iter().map(|o| o.attain).collect(),
         first: 1.0 / server.alone(),
+        patience: waits.fold(0.0, f64::max),
         whole: false,
         precision: 0.05,
         budget: Budget::Requests(2_000_000),
@@ -468,6 +471,36 @@ fn a_search_finds_the_capacity_of_a_batching_server() {
     assert!((load.value / 17.5).ln().abs() < 0.1, "{load:?}");
     let (low, high) = load.bounds().unwrap();
     assert!((high / low).ln() / 2.0 <= 0.05, "{load:?}");
+}
+
+/// Eight requests at a time of 160 ms each, so 50/s, and two seconds to the first token: thirty requests that come at once wait 0.6 s at most, at any rate.
+#[test]
+fn a_stage_lasts_long_enough_for_its_objective_to_be_missed() {
+    let server = Server::Slots {
+        slots: 8,
+        first: 0.03,
+        gap: 0.005,
+        tokens: 27,
+        drift: (0.0, 1.0),
+    };
+    let objectives = [Objective {
+        of: Of::FirstToken,
+        limit: 2.0,
+        attain: 0.95,
+    }];
+    let ask = Search {
+        budget: Budget::Seconds(120.0),
+        ..asked(&server, &objectives)
+    };
+    for seed in 0..4 {
+        let done = search(&server, &objectives, &ask, seed);
+        let most = done.stages.iter().map(|stage| stage.load);
+        let most = most.fold(0.0, f64::max);
+        assert!(most < 200.0, "{most}");
+        let load = told_by(&ask, &done.stages).unwrap();
+        // by queueing theory: 1.5 % below what the server can do
+        assert!(load.covers(49.3), "{load:?}");
+    }
 }
 
 /// Five minutes of it, 10,000 requests, of which the interval holds the truth: 36.0 requests/s by exhaustive simulation.
@@ -683,7 +716,16 @@ fn neighbours_are_decided_by_all_their_stages_together() {
         told_stage(8.0, 0.852, 30.0, 135),
         told_stage(8.0, 0.854, 171.0, 171),
     ];
-    for (stages, capacity) in [(&one[..], 1.0), (&seven[..], 7.0)] {
+    // three of thirty failed by chance, and nine of six hundred
+    let eight = [
+        told_stage(1.0, 1.0, 30.0, 30),
+        told_stage(4.0, 1.0, 30.0, 30),
+        told_stage(7.0, 0.983, 120.0, 120),
+        told_stage(8.0, 0.9, 30.0, 30),
+        told_stage(9.0, 0.047, 129.0, 129),
+        told_stage(8.0, 0.985, 600.0, 600),
+    ];
+    for (stages, capacity) in [(&one[..], 1.0), (&seven[..], 7.0), (&eight[..], 8.0)] {
         assert_eq!(ask.next(stages), Next::Stop(SearchEnd::Precise));
         let load = ask.found(stages).unwrap().capacity().unwrap().load;
         let known = load.bounds().map(|(low, high)| (low.floor(), high.floor()));
@@ -716,7 +758,7 @@ fn a_search_says_why_it_cannot_tell() {
     assert_eq!(spent, SearchEnd::Budget);
     // by then no stage was long enough to tell more than a side
     let found = found.unwrap();
-    assert_eq!(found.capacity().unwrap().stages, 0, "{found:?}");
+    assert!(found.capacity().unwrap().stages < 2, "{found:?}");
 }
 
 /// A server that is slower in every other stage. Of the seeds 0 to 11 nine are found out; where chance has the slower ones on one side it passes for a steep curve.
@@ -796,6 +838,7 @@ fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
     let ask = Search {
         attain: vec![0.99],
         first: 5.37,
+        patience: 0.3,
         whole: false,
         precision: 0.05,
         budget: Budget::Seconds(90.0),
@@ -1000,6 +1043,7 @@ proptest::proptest! {
         let ask = Search {
             attain: vec![0.95],
             first: 1.0,
+            patience: 2.0,
             whole,
             precision: 0.05,
             budget: Budget::Requests(1_000_000),
