@@ -394,6 +394,8 @@ fn slow_start(grid: &Grid<'_>) -> Option<Finding> {
 /// The logarithms of all requests' times, and which prompt and which answer length each has.
 struct Table {
     logs: Vec<f64>,
+    /// How far off those lie in all that were put back.
+    strays: f64,
     prompts: Vec<usize>,
     answers: Vec<usize>,
     /// Each cell's first request, and that after its last.
@@ -409,13 +411,15 @@ impl Table {
         let logs = tpot.unwrap_or_else(whole);
         let mut logs: Vec<f64> = logs.into_iter().map(f64::ln).collect();
         let mut rest = logs.as_mut_slice();
+        let mut strays = 0.0;
         for cell in &grid.cells {
             let (own, after) = rest.split_at_mut(cell.len());
-            without_strays(own);
+            strays += without_strays(own);
             rest = after;
         }
         let mut table = Self {
             logs,
+            strays,
             prompts: Vec::new(),
             answers: Vec::new(),
             ends: vec![0],
@@ -474,7 +478,8 @@ impl Table {
 }
 
 /// Puts the middle one of a value and its neighbours for one that lies far off it: a single request that met a stop says nothing of a level.
-fn without_strays(own: &mut [f64]) {
+/// Returns how far off those were in all: several are requests that are slow.
+fn without_strays(own: &mut [f64]) -> f64 {
     /// Of logarithms: two and a half times as long.
     const FAR: f64 = 0.92;
     let last = own.len().saturating_sub(3);
@@ -489,9 +494,12 @@ fn without_strays(own: &mut [f64]) {
         })
     };
     let tamed: Vec<f64> = own.iter().enumerate().filter_map(tame).collect();
+    let mut strays = 0.0;
     for (value, tame) in own.iter_mut().zip(tamed) {
+        strays += (*value - tame).abs();
         *value = tame;
     }
+    strays
 }
 
 /// Requests in a row all of whose times are so many times as long as the others'.
@@ -517,6 +525,7 @@ impl Moved {
         let cuts = cuts(grid, &table);
         let off = table.left(table.logs.clone());
         let all = off.iter().map(|off| off.abs()).sum::<f64>();
+        let most = LEFT * (all + table.strays) - table.strays;
         let explains_less = |moved: &Self| {
             let inside = moved.from > 0 && moved.to < n;
             moved.left + if inside { TWO_CHANGES * all } else { 0.0 }
@@ -528,7 +537,7 @@ impl Moved {
         ranges
             .filter(|(from, to)| (FEWEST..=n - FEWEST).contains(&(to - from)))
             .filter_map(|(from, to)| Self::between(&table, &off, from, to))
-            .filter(|moved| moved.left <= LEFT * all)
+            .filter(|moved| moved.left <= most)
             .min_by(|a, b| explains_less(a).total_cmp(&explains_less(b)))
     }
 
