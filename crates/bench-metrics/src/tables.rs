@@ -3,7 +3,32 @@
 //! Quantiles of t and beta are found here from their distribution functions: `statrs` 0.19 looks for them with an iteration that is wrong
 //! in the first figures from 10⁶ degrees of freedom on and never ends from 3 · 10⁷ on, and a run that is over must not hang in its summary.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use statrs::distribution::{Beta, Continuous, ContinuousCDF, Normal, StudentsT};
+
+/// Quantiles that are remembered: those of many small cells are the same few, and were half of the work of a thousand of them.
+const REMEMBERED: usize = 4096;
+
+/// What was found for these arguments before in this thread, or is now.
+fn remembered(arguments: [f64; 3], find: impl FnOnce() -> f64) -> f64 {
+    thread_local! {
+        static FOUND: RefCell<HashMap<[u64; 3], f64>> = RefCell::default();
+    }
+    let key = arguments.map(f64::to_bits);
+    if let Some(known) = FOUND.with_borrow(|found| found.get(&key).copied()) {
+        return known;
+    }
+    let new = find();
+    FOUND.with_borrow_mut(|found| {
+        if found.len() >= REMEMBERED {
+            found.clear();
+        }
+        found.insert(key, new);
+    });
+    new
+}
 
 /// The `p` quantile of the standard normal.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
@@ -38,10 +63,12 @@ pub(crate) fn t_quantile(p: f64, df: f64) -> f64 {
         return expansion;
     }
     let mut high = 2.0 * expansion + 1.0;
-    while t.cdf(high) < p && high < f64::MAX / 2.0 {
-        high *= 2.0;
-    }
-    root(p, 0.0..high, expansion, |x| (t.cdf(x), t.pdf(x)))
+    remembered([p, df, f64::NAN], || {
+        while t.cdf(high) < p && high < f64::MAX / 2.0 {
+            high *= 2.0;
+        }
+        root(p, 0.0..high, expansion, |x| (t.cdf(x), t.pdf(x)))
+    })
 }
 
 /// Where an increasing function, of which `value` gives height and slope, reaches `target` within `range`: Newton's steps, and halves of
@@ -112,7 +139,8 @@ pub(crate) fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
         return (a / n + normal_quantile(p) * sd).clamp(0.0, 1.0);
     }
     let mean = a / (a + b);
-    Beta::new(a, b).map_or(mean, |d| root(p, 0.0..1.0, mean, |x| (d.cdf(x), d.pdf(x))))
+    let find = |d: Beta| root(p, 0.0..1.0, mean, |x| (d.cdf(x), d.pdf(x)));
+    remembered([p, a, b], || Beta::new(a, b).map_or(mean, find))
 }
 
 #[cfg(test)]
