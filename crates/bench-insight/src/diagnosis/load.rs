@@ -15,6 +15,9 @@ use crate::view;
 
 /// An open loop that is served less than it offers and answers, so that requests pile up for as long as load is offered.
 pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
+    if stops_answering(look) {
+        return None;
+    }
     let behind = view::behind(look.cell).or_else(|| behind_its_limit(look));
     let Some(behind) = behind.filter(|_| !is_only_slower(look)) else {
         return without_an_end(look);
@@ -82,15 +85,42 @@ fn behind_its_limit(look: &Look<'_>) -> Option<view::Behind> {
     (cut_off && (piles_up(look) || stays_full(look))).then_some(behind)
 }
 
+/// After what time the client's limit cut requests off.
+fn time_limit(look: &Look<'_>) -> Option<f64> {
+    let cut_off = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
+    median(cut_off.map(|lost| (lost.end - lost.due).as_f64()).collect())
+}
+
 /// Whether those that were answered waited for half of the time after which others were cut off: a warm-up had filled the queue before.
 fn waits_for_the_limit(look: &Look<'_>) -> bool {
     const PART: f64 = 0.5;
-    let cut_off = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
-    let limit = median(cut_off.map(|lost| (lost.end - lost.due).as_f64()).collect());
     let waited = median(look.seen.iter().filter_map(|s| s.request.ttft).collect());
     waited
-        .zip(limit)
+        .zip(time_limit(look))
         .is_some_and(|(waited, limit)| waited >= PART * limit)
+}
+
+/// Whether next to nobody who came between the first and the last request that was cut off is answered, and those before had not waited: the server hangs. Where
+/// load makes requests wait until they are cut off, the wait grows to that limit, or others are served meanwhile.
+fn stops_answering(look: &Look<'_>) -> bool {
+    /// Fewest requests that are cut off, of one that is answered.
+    const EACH: usize = 20;
+    /// The most that those before waited, of the limit.
+    const PART: f64 = 0.3;
+    let cut_off = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
+    let mut cut_off: Vec<f64> = cut_off.map(|lost| look.ns(lost.due)).collect();
+    cut_off.sort_by(f64::total_cmp);
+    let (Some(first), Some(last), Some(limit)) =
+        (cut_off.first(), cut_off.last(), time_limit(look))
+    else {
+        return false;
+    };
+    let within = |s: &&Seen<'_>| (*first..=*last).contains(&s.from);
+    let answered = look.seen.iter().filter(within).count();
+    let before = look.seen.iter().filter(|s| s.from < *first);
+    let waited = quantile(before.map(|s| s.end - s.from).collect(), 0.9);
+    let quick = waited.is_some_and(|waited| waited < PART * limit);
+    cut_off.len() >= EACH * answered.max(1) && quick
 }
 
 /// Whether an open loop's server is busy (503) for those who find as many in flight as it takes, and answers those who find fewer.

@@ -17,6 +17,9 @@ const KEPT: [(&str, Known, f64); 3] = [
     ("host_steal_share", Known::HostSteal, 0.1),
 ];
 
+/// Share of the time in which somebody waits for a CPU, from which on others have it.
+const CONTENDED: f64 = 0.5;
+
 /// Cores below which a server hardly computes.
 const COMPUTES: f64 = 0.5;
 
@@ -60,8 +63,11 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         // The wait is that of all threads together; what requests lose by it their own gaps say.
         let share = share_of(figure, value);
         let cost = share.min(lost(share));
-        // Where threads wait for most of the time that they want to run, gaps may be even all the same: what that costs is not known, and not nothing.
+        // Where threads wait for most of the time that they want to run, since others have the CPU, gaps may be even all the same: what that costs is not known, and
+        // not nothing. Many threads that are woken at once wait for each other, and nobody else.
+        let others = pressure.is_some_and(|pressure| pressure >= CONTENDED);
         let mostly = figure == Known::ServerRunQueue && cores.is_some_and(|runs| value >= runs);
+        let mostly = mostly && others;
         if cost < 0.05 && !mostly {
             continue;
         }

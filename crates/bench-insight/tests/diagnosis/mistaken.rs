@@ -416,6 +416,48 @@ fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequen
     assert!(all[0].consequences.contains(&Cause::Failing), "{all:?}");
 }
 
+/// From 4 s on every request hangs until the client's limit cuts it off: nobody waited before, so it is no queue, however many pile up.
+#[test]
+fn a_server_that_stops_answering_is_not_overloaded() {
+    let cells = [cell(
+        Asks::Poisson(30.0),
+        |_, _| (60, 25),
+        Server::default(),
+    )];
+    let (mut run, mut samples) = run(&cells, false, 2);
+    let limit = Nanos::from_secs(4);
+    let hangs = Stamp::EPOCH + Nanos::from_secs(4);
+    let all = std::mem::take(&mut samples[0].requests);
+    let (kept, late): (Vec<_>, Vec<_>) = all.into_iter().partition(|r| r.end < hangs);
+    samples[0].requests = kept;
+    samples[0].lost = late
+        .iter()
+        .map(|r| LostSample {
+            repeat: 0,
+            due: r.due,
+            end: r.start + limit,
+            sent: true,
+            how: Lost::TimedOut,
+            status: None,
+            endpoint: 0,
+        })
+        .collect();
+    let cell = &mut run.cells[0];
+    let lost = late.len() as u64;
+    assert!(lost > cell.counts.planned / 2, "{lost}");
+    cell.counts.completed -= lost;
+    cell.counts.timed_out = lost;
+    cell.counts.timeouts = vec![(bench_schema::Stage::FirstToken, lost)];
+    // what a table of requests in flight makes of it
+    let rates = cell.windows.whole.as_mut().unwrap();
+    let served = rates.requests_per_s.unwrap() * 0.25;
+    (rates.requests_per_s, rates.served_requests_per_s) = (Some(served), Some(served));
+    cell.windows.steady = None;
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all)[0], Cause::Failing, "{all:?}");
+    assert!(!causes(&all).contains(&Cause::Overload), "{all:?}");
+}
+
 #[test]
 fn with_a_full_gpu_no_more_at_once_are_advised() {
     let server = Server {
@@ -1583,13 +1625,20 @@ fn tokens_that_follow_the_lengths_over_time_move_no_level() {
 #[test]
 fn a_server_that_waits_for_a_cpu_most_of_the_time_is_starved_though_its_gaps_are_even() {
     let (mut run, samples) = run(&[cell(Asks::Closed(5), equal, Server::default())], false, 2);
-    let mut waits = |waits: f64, runs: f64| {
-        let figures = [("server_run_queue_wait", waits), ("server_cpu_cores", runs)];
+    run.server.embedded = true;
+    let mut waits = |waits: f64, runs: f64, pressure: f64| {
+        let figures = [
+            ("server_run_queue_wait", waits),
+            ("server_cpu_cores", runs),
+            ("host_cpu_pressure_share", pressure),
+        ];
         told(&mut run, 0.0, 0.03, &figures);
         found(&run, &samples)
     };
-    assert_eq!(waits(0.1, 0.3), [Cause::Healthy]);
-    assert_eq!(waits(0.36, 0.16), [Cause::ServerStarved]);
+    assert_eq!(waits(0.1, 0.3, 0.8), [Cause::Healthy]);
+    assert_eq!(waits(0.36, 0.16, 0.8), [Cause::ServerStarved]);
+    // hundreds of threads that are woken together
+    assert_eq!(waits(0.64, 0.033, 0.1), [Cause::Healthy]);
 }
 
 #[test]
