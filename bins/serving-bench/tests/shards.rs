@@ -119,19 +119,23 @@ fn what_a_search_of_two_shards_found_is_that_of_all_their_requests() {
     let asked = [
         "--find-capacity",
         "--slo",
-        "p90:e2e=400ms",
+        "p90:e2e=100ms",
         "--budget",
-        "400",
+        "1500",
     ];
     let shards = both_of(folder.path(), server, &asked);
     let said = text(&shards[0].stderr);
-    assert!(matches!(shards[0].status.code(), Some(0 | 3)), "{said}");
     let shown: Value = serde_json::from_slice(&shards[0].stdout).unwrap();
+    // 4: a busy machine makes requests miss the objective that this server meets
+    assert!(
+        matches!(shards[0].status.code(), Some(0 | 3 | 4)),
+        "{said}{shown}"
+    );
     let found = &shown["analysis"]["capacity"];
     // on a machine that is too busy to offer a load it says that instead
     let ended = found["stopped"].as_str().unwrap();
     assert!(matches!(ended, "budget" | "client_limit"), "{found}");
-    assert!(found["requests"].as_u64().unwrap() <= 400, "{found}");
+    assert!(found["requests"].as_u64().unwrap() <= 1_500, "{found}");
     assert!(
         found["low"].as_f64().is_none_or(|low| low < 110.0),
         "{found}"
