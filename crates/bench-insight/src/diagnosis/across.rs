@@ -477,15 +477,16 @@ impl Table {
     }
 }
 
-/// Puts the middle one of a value and its neighbours for one that lies far off it: a single request that met a stop says nothing of a level.
+/// Puts the middle one of a value and its four neighbours for one that lies far off it: one or two requests that met a stop, or were slow, say nothing of a level.
 /// Returns how far off those were in all: several are requests that are slow.
 fn without_strays(own: &mut [f64]) -> f64 {
     /// Of logarithms: two and a half times as long.
     const FAR: f64 = 0.92;
-    let last = own.len().saturating_sub(3);
+    const AROUND: usize = 5;
+    let last = own.len().saturating_sub(AROUND);
     let tame = |(i, value): (usize, &f64)| {
-        let from = i.saturating_sub(1).min(last);
-        let around = own.get(from..own.len().min(from + 3))?;
+        let from = i.saturating_sub(AROUND / 2).min(last);
+        let around = own.get(from..own.len().min(from + AROUND))?;
         let middle = median(around.to_vec())?;
         Some(if (value - middle).abs() > FAR {
             middle

@@ -87,19 +87,20 @@ pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
     const MOVES: f64 = 0.15;
     /// Of the variance, what one step may leave of itself: a request is under way when it comes.
     const LEFT_OF_A_STEP: f64 = 0.1;
-    if look.load_moves() || piles_up(look) {
+    if look.load_moves() {
+        return None;
+    }
+    // slower answers pile up, too
+    if let Some(step) = two_values(look) {
+        return Some(step);
+    }
+    if piles_up(look) {
         return None;
     }
     let points = at_any_load(look);
     let parts = Parts::of(&points, look.concurrency())?;
     let (low, high) = parts.ends()?;
-    let lengths: [fn(&RequestSample) -> Option<u32>; 2] =
-        [|r| r.input_tokens, RequestSample::streamed_tokens];
-    let is_of_lengths = lengths.iter().any(|length| {
-        let point = |s: &Seen<'_>| Some((s.sent, f64::from(length(s.request)?)));
-        let points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
-        Parts::of(&points, None).is_some()
-    });
+    let is_of_lengths = lengths_wander(look);
     let shares = look.concurrency().is_some_and(|slots| slots > 1);
     let moves = if shares { levels::STEP } else { MOVES };
     let is_of_load = look.is_open() && super::load::explained(look) >= parts.told();
@@ -127,6 +128,57 @@ pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
         .because(Known::LevelBefore, before / parts.typical)
         .because(Known::LevelAfter, after / parts.typical)
         .because(Known::Requests, parts.n as f64)
+        .refuted_by(experiment)
+        .done()
+}
+
+/// Whether prompts or answers of other lengths came at other times.
+fn lengths_wander(look: &Look<'_>) -> bool {
+    let lengths: [fn(&RequestSample) -> Option<u32>; 2] =
+        [|r| r.input_tokens, RequestSample::streamed_tokens];
+    lengths.iter().any(|length| {
+        let point = |s: &Seen<'_>| Some((s.sent, f64::from(length(s.request)?)));
+        let points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
+        Parts::of(&points, None).is_some()
+    })
+}
+
+/// An open loop whose time per token has one value up to some moment and another one from then on, and next to none between, at the same numbers in flight: what
+/// more at once cost is not of one size however many they are.
+fn two_values(look: &Look<'_>) -> Option<Finding> {
+    /// Of the variance, what the step may leave: a request is under way when it comes.
+    const LEFT: f64 = 0.1;
+    const FEWEST: usize = 5;
+    let mut points = beside_others(look);
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
+    let two = two_levels(&values).filter(|_| look.is_open())?;
+    let (before, after) = points.split_at_checked(two.n)?;
+    let mean = mean(values.iter().map(|p| p.1))?;
+    let whole: f64 = values.iter().map(|p| (p.1 - mean).powi(2)).sum();
+    let clear = two.left <= LEFT * whole && levels::differ(two.before, two.after);
+    let rises = two.before < two.after;
+    let (quick, slow) = if rises {
+        (before, after)
+    } else {
+        (after, before)
+    };
+    let beside = |of: &[(f64, f64, f64)], q| quantile(of.iter().map(|p| p.2).collect(), q);
+    let (most, few) = beside(quick, 1.0).zip(beside(slow, 0.1))?;
+    let enough = before.len().min(after.len()) >= FEWEST;
+    (clear && enough && few <= most && !lengths_wander(look)).then_some(())?;
+    let at = after.first()?.0;
+    let (cause, experiment) = if !rises && at <= EARLY * look.whole() {
+        (Cause::ColdStart, Experiment::LongerWarmUp)
+    } else {
+        (Cause::Step, Experiment::Longer)
+    };
+    let typical = median(values.iter().map(|p| p.1).collect())?;
+    Draft::in_cell(cause, 1.0 - two.before.min(two.after) / mean, look.cell)
+        .because(Known::At, at)
+        .because(Known::LevelBefore, two.before / typical)
+        .because(Known::LevelAfter, two.after / typical)
+        .because(Known::Requests, points.len() as f64)
         .refuted_by(experiment)
         .done()
 }

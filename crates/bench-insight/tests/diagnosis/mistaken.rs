@@ -1622,6 +1622,31 @@ fn tokens_that_follow_the_lengths_over_time_move_no_level() {
     assert!(!found.contains(&Cause::Step), "{found:?}");
 }
 
+/// A few requests a second, whose number in flight follows the time that each takes.
+#[test]
+fn a_time_per_token_of_two_values_is_a_step_whatever_is_in_flight() {
+    for seed in 1..=6 {
+        let paced = |pace: fn(f64) -> f64, step_each: f64| {
+            let server = Server {
+                step_each,
+                pace,
+                ..Server::default()
+            };
+            let asked = Cell {
+                seconds: 13.0,
+                ..cell(Asks::Poisson(3.5), |_, _| (60, 28), server)
+            };
+            let (run, samples) = run(&[asked], false, seed);
+            found(&run, &samples)
+        };
+        let step = |at: f64| if at < 3_000.0 { 1.0 } else { 1.8 };
+        assert_eq!(paced(step, 0.0), [Cause::Step], "{seed}");
+        assert_eq!(paced(|_| 1.0, 0.0), [Cause::Healthy], "{seed}");
+        let batch = paced(|_| 1.0, 4.0);
+        assert!(!batch.contains(&Cause::Step), "{seed}: {batch:?}");
+    }
+}
+
 #[test]
 fn a_server_that_waits_for_a_cpu_most_of_the_time_is_starved_though_its_gaps_are_even() {
     let (mut run, samples) = run(&[cell(Asks::Closed(5), equal, Server::default())], false, 2);

@@ -10,3 +10,23 @@ fn of_many_cuts_some_are_held_against_each_other_and_of_few_all() {
     assert!(some.len() <= 129, "{}", some.len());
     assert_eq!((some.first(), some.last()), (Some(&0), Some(&1_999)));
 }
+
+#[test]
+fn two_slow_requests_in_a_row_are_strays_and_three_are_not() {
+    let slow = |which: &[usize]| {
+        let mut own = [1.0; 12];
+        for i in which {
+            own[*i] = 2.4;
+        }
+        let strays = without_strays(&mut own);
+        (
+            strays > 0.0,
+            own.iter().filter(|value| **value > 1.0).count(),
+        )
+    };
+    assert_eq!(slow(&[]), (false, 0));
+    for two in [&[0, 1], &[5, 6], &[10, 11], &[3, 9]] {
+        assert_eq!(slow(two), (true, 0), "{two:?}");
+    }
+    assert_eq!(slow(&[5, 6, 7]), (false, 3));
+}
