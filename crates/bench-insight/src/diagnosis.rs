@@ -576,7 +576,8 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         end.unwrap_or(0.0)
     };
     // A search goes beyond the limit on purpose, in stages too short to tell it, and has its own answer.
-    let is_sweep = run.analysis.capacity.is_none();
+    // Where a part of the run is missing, as of a shard that was lost, so may be a part of a level's load.
+    let is_sweep = run.analysis.capacity.is_none() && run.complete;
     let found = view::load_series(&run.cells)
         .filter(|_| is_sweep)
         .and_then(|(factor, series)| {

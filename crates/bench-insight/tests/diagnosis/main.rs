@@ -981,6 +981,19 @@ fn a_healthy_sweep_reaches_no_further_than_what_it_measured() {
     assert_eq!(highest, Some(2.0));
 }
 
+/// Of a shard that was lost the load is missing, and the level is still called by what was asked of all.
+#[test]
+fn a_run_of_which_a_part_is_missing_reaches_no_level() {
+    let (mut run, samples) = run(&sweep(&[1, 2], equal, &Server::default()), false, 2);
+    for (complete, told) in [(true, Some(2.0)), (false, None)] {
+        run.complete = complete;
+        let found = findings(&run, &samples);
+        let healthy = found.iter().find(|f| f.cause() == Some(Cause::Healthy));
+        let highest = healthy.unwrap().figure(&Known::HighestLevel.into());
+        assert_eq!(highest, told);
+    }
+}
+
 /// The number in flight that is told is the table's.
 #[test]
 fn the_evidence_of_an_overload_is_what_was_in_flight() {
