@@ -412,7 +412,7 @@ fn refused<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> f64 {
     let firsts = crate::Sample::of(&firsts.collect::<Vec<f64>>());
     let soon = firsts.map_or(0.0, |firsts| firsts.quantile(0.05));
     let refused = rows.clone().filter(|row| row.lost && stay(row) < soon);
-    float(refused.count()) / float(rows.count())
+    float(refused.count()) / float(rows.count().max(1))
 }
 
 /// Whether a queue grows for as long as load is offered.
