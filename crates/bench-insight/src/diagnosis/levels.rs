@@ -7,7 +7,7 @@
 use bench_metrics::{Memory, bin_by_time, change_points};
 use bench_schema::{Cause, Experiment, Finding, Known};
 
-use super::look::{Look, Seen, mean, median, quantile};
+use super::look::{Look, Seen, mean, median, quantile, squares};
 use crate::draft::Draft;
 
 /// Least difference of two levels, over the smaller.
@@ -232,15 +232,9 @@ impl Parts {
         let edge = |part: usize| part * n / parts;
         let each = |part: usize| values(points, edge(part), edge(part + 1));
         let each: Vec<Vec<f64>> = (0..parts).map(each).collect();
-        let squares = |of: &[f64]| {
-            let level = mean(of.iter().copied()).unwrap_or(0.0);
-            of.iter().map(|value| (value - level).powi(2)).sum::<f64>()
-        };
         let all = values(points, 0, n);
-        let (whole, within) = (
-            squares(&all),
-            each.iter().map(|of| squares(of)).sum::<f64>(),
-        );
+        let squares = |of: &Vec<f64>| squares(of.iter().copied());
+        let (whole, within) = (squares(&all), each.iter().map(squares).sum::<f64>());
         let over = (whole - within) / (parts - 1) as f64 * (n - parts) as f64;
         let found = Self {
             n,

@@ -6,10 +6,10 @@ use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
 };
 
-use super::look::{Line, Look, Seen, UnderWay, mean, median, quantile};
+use super::look::{Line, Look, Seen, UnderWay, mean, median, quantile, squares};
 use super::quiet::Quiet;
 use crate::draft::Draft;
-use crate::samples::Lost;
+use crate::samples::{Lost, LostSample};
 use crate::signals::Signal;
 use crate::view;
 
@@ -85,10 +85,19 @@ fn behind_its_limit(look: &Look<'_>) -> Option<view::Behind> {
     (cut_off && (piles_up(look) || stays_full(look))).then_some(behind)
 }
 
-/// After what time the client's limit cut requests off.
+/// The requests that the client's time limit cut off.
+fn cut_off<'a>(look: &'a Look<'_>) -> impl Iterator<Item = &'a LostSample> {
+    let lost = look.lost.iter().copied();
+    lost.filter(|lost| lost.how == Lost::TimedOut)
+}
+
+/// After what time that was.
 fn time_limit(look: &Look<'_>) -> Option<f64> {
-    let cut_off = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
-    median(cut_off.map(|lost| (lost.end - lost.due).as_f64()).collect())
+    median(
+        cut_off(look)
+            .map(|lost| (lost.end - lost.due).as_f64())
+            .collect(),
+    )
 }
 
 /// Whether those that were answered waited for half of the time after which others were cut off: a warm-up had filled the queue before.
@@ -107,8 +116,7 @@ fn stops_answering(look: &Look<'_>) -> bool {
     const EACH: usize = 20;
     /// The most that those before waited, of the limit.
     const PART: f64 = 0.3;
-    let cut_off = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
-    let mut cut_off: Vec<f64> = cut_off.map(|lost| look.ns(lost.due)).collect();
+    let mut cut_off: Vec<f64> = cut_off(look).map(|lost| look.ns(lost.due)).collect();
     cut_off.sort_by(f64::total_cmp);
     let (Some(first), Some(last), Some(limit)) =
         (cut_off.first(), cut_off.last(), time_limit(look))
@@ -242,10 +250,7 @@ pub(super) fn explained(look: &Look<'_>) -> f64 {
     const LEVELS: f64 = 10.0;
     let mut points = by_number(look);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let squares = |of: &[(f64, f64)]| {
-        let level = mean(of.iter().map(|p| p.1)).unwrap_or(0.0);
-        of.iter().map(|p| (p.1 - level).powi(2)).sum::<f64>()
-    };
+    let squares = |of: &[(f64, f64)]| squares(of.iter().map(|p| p.1));
     let most = points.last().map_or(0.0, |p| p.0);
     let level = |p: &(f64, f64)| (p.0 / most * LEVELS).floor();
     let parts = points.chunk_by(|a, b| level(a) >= level(b));

@@ -618,6 +618,12 @@ impl Line {
     }
 }
 
+/// Squares of values around their mean, in all.
+pub(super) fn squares(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let level = mean(values.clone()).unwrap_or(0.0);
+    values.map(|value| (value - level).powi(2)).sum()
+}
+
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum) = values.fold((0_u64, 0.0), |(n, sum), value| (n + 1, sum + value));
     (n > 0).then(|| sum / n as f64)

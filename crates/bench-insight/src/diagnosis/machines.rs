@@ -65,9 +65,9 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         let cost = share.min(lost(share));
         // Where threads wait for most of the time that they want to run, since others have the CPU, gaps may be even all the same: what that costs is not known, and
         // not nothing. Many threads that are woken at once wait for each other, and nobody else.
-        let others = pressure.is_some_and(|pressure| pressure >= CONTENDED);
-        let mostly = figure == Known::ServerRunQueue && cores.is_some_and(|runs| value >= runs);
-        let mostly = mostly && others;
+        let mostly = figure == Known::ServerRunQueue
+            && cores.is_some_and(|runs| value >= runs)
+            && pressure.is_some_and(|pressure| pressure >= CONTENDED);
         if cost < 0.05 && !mostly {
             continue;
         }

@@ -6,7 +6,7 @@ use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metri
 
 use super::levels::{self, Level, Parts, Rhythm};
 use super::load::gap;
-use super::look::{Cover, Look, Seen, mean, median, quantile};
+use super::look::{Cover, Look, Seen, mean, median, quantile, squares};
 use super::machines::is_local;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
@@ -149,14 +149,17 @@ fn two_values(look: &Look<'_>) -> Option<Finding> {
     /// Of the variance, what the step may leave: a request is under way when it comes.
     const LEFT: f64 = 0.1;
     const FEWEST: usize = 5;
+    if !look.is_open() {
+        return None;
+    }
     let mut points = beside_others(look);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
-    let two = two_levels(&values).filter(|_| look.is_open())?;
+    let two = two_levels(&values)?;
     let (before, after) = points.split_at_checked(two.n)?;
     let mean = mean(values.iter().map(|p| p.1))?;
-    let whole: f64 = values.iter().map(|p| (p.1 - mean).powi(2)).sum();
-    let clear = two.left <= LEFT * whole && levels::differ(two.before, two.after);
+    let clear = two.left <= LEFT * squares(values.iter().map(|p| p.1))
+        && levels::differ(two.before, two.after);
     let rises = two.before < two.after;
     let (quick, slow) = if rises {
         (before, after)
@@ -629,7 +632,7 @@ fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     const EXPLAINED: f64 = 0.5;
     let two = two_levels(points).filter(|_| look.is_open() && !look.load_moves())?;
     let whole = mean(points.iter().map(|p| p.1))?;
-    let all: f64 = points.iter().map(|p| (p.1 - whole).powi(2)).sum();
+    let all = squares(points.iter().map(|p| p.1));
     let (n, least) = (points.len(), PART * points.len() as f64);
     let long = two.n as f64 >= least && (n - two.n) as f64 >= least;
     (long && two.after * 2.0 <= two.before && two.left <= EXPLAINED * all).then_some(())?;

@@ -3,7 +3,7 @@
 
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
-use super::look::{Cover, Look, Seen, UnderWay, mean, median, quantile};
+use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -106,10 +106,7 @@ fn is_of_answer_length(look: &Look<'_>) -> bool {
     let point = |s: &Seen<'_>| Some((f64::from(s.request.streamed_tokens()?), s.slow));
     let mut points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let squares = |of: &[(f64, f64)]| {
-        let level = mean(of.iter().map(|p| p.1)).unwrap_or(0.0);
-        of.iter().map(|p| (p.1 - level).powi(2)).sum::<f64>()
-    };
+    let squares = |of: &[(f64, f64)]| squares(of.iter().map(|p| p.1));
     let part = FEWEST_OF_A_PART.max(points.len() / PARTS);
     // Answers as long as each other are in one part: their order is that of time.
     let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
@@ -132,8 +129,7 @@ fn are_two_kinds(mut values: Vec<f64>) -> bool {
     const FEWEST_OF_A_KIND: usize = 5;
     values.sort_by(f64::total_cmp);
     let ranked: Vec<(f64, f64)> = values.iter().map(|value| (0.0, *value)).collect();
-    let whole = values.iter().sum::<f64>() / values.len() as f64;
-    let all: f64 = values.iter().map(|value| (value - whole).powi(2)).sum();
+    let all = squares(values.iter().copied());
     over_time::two_levels(&ranked).is_some_and(|two| {
         let fewest = two.n.min(values.len() - two.n);
         let enough = fewest >= FEWEST_OF_A_KIND && fewest * 20 >= values.len();

@@ -1,6 +1,6 @@
 //! What was once taken for something else, found by servers that nobody had written the rules for.
 
-use bench_insight::{Lost, LostSample};
+use bench_insight::{Lost, LostSample, RequestSample};
 use bench_schema::{PhaseShares, Quantity, Stamp, Unit};
 
 use super::*;
@@ -381,18 +381,14 @@ fn a_burst_of_arrivals_at_the_beginning_is_no_slow_start() {
     assert!(!found.contains(&Cause::ColdStart), "{found:?}");
 }
 
-#[test]
-fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequence() {
-    let server = Server {
-        slots: 6,
-        ..Server::default()
-    };
-    let cells = [cell(Asks::Poisson(30.0), |_, _| (60, 25), server)];
-    let (mut run, mut samples) = run(&cells, false, 2);
-    let limit = Nanos::from_secs(4);
-    let (kept, late): (Vec<_>, Vec<_>) = std::mem::take(&mut samples[0].requests)
-        .into_iter()
-        .partition(|r| r.end - r.start < limit);
+/// Those of a cell that are late are cut off by the client after a time.
+fn given_up(
+    (run, samples): (&mut RunRecord, &mut [CellSamples]),
+    limit: Nanos,
+    is_late: impl Fn(&RequestSample) -> bool,
+) {
+    let all = std::mem::take(&mut samples[0].requests);
+    let (late, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(is_late);
     samples[0].requests = kept;
     samples[0].lost = late
         .iter()
@@ -411,6 +407,20 @@ fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequen
     counts.completed -= lost;
     counts.timed_out = lost;
     counts.timeouts = vec![(bench_schema::Stage::FirstToken, lost)];
+}
+
+#[test]
+fn requests_that_a_growing_queue_keeps_until_they_are_given_up_are_its_consequence() {
+    let server = Server {
+        slots: 6,
+        ..Server::default()
+    };
+    let cells = [cell(Asks::Poisson(30.0), |_, _| (60, 25), server)];
+    let (mut run, mut samples) = run(&cells, false, 2);
+    let limit = Nanos::from_secs(4);
+    given_up((&mut run, &mut samples), limit, |r| {
+        r.end - r.start >= limit
+    });
     let all = findings(&run, &samples);
     assert_eq!(causes(&all)[0], Cause::Overload, "{all:?}");
     assert!(all[0].consequences.contains(&Cause::Failing), "{all:?}");
@@ -425,29 +435,12 @@ fn a_server_that_stops_answering_is_not_overloaded() {
         Server::default(),
     )];
     let (mut run, mut samples) = run(&cells, false, 2);
-    let limit = Nanos::from_secs(4);
     let hangs = Stamp::EPOCH + Nanos::from_secs(4);
-    let all = std::mem::take(&mut samples[0].requests);
-    let (kept, late): (Vec<_>, Vec<_>) = all.into_iter().partition(|r| r.end < hangs);
-    samples[0].requests = kept;
-    samples[0].lost = late
-        .iter()
-        .map(|r| LostSample {
-            repeat: 0,
-            due: r.due,
-            end: r.start + limit,
-            sent: true,
-            how: Lost::TimedOut,
-            status: None,
-            endpoint: 0,
-        })
-        .collect();
+    let limit = Nanos::from_secs(4);
+    given_up((&mut run, &mut samples), limit, |r| r.end >= hangs);
     let cell = &mut run.cells[0];
-    let lost = late.len() as u64;
+    let lost = cell.counts.timed_out;
     assert!(lost > cell.counts.planned / 2, "{lost}");
-    cell.counts.completed -= lost;
-    cell.counts.timed_out = lost;
-    cell.counts.timeouts = vec![(bench_schema::Stage::FirstToken, lost)];
     // what a table of requests in flight makes of it
     let rates = cell.windows.whole.as_mut().unwrap();
     let served = rates.requests_per_s.unwrap() * 0.25;
