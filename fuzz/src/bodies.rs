@@ -250,7 +250,7 @@ pub fn results(bytes: &[u8]) {
     RunRecord::from_json(&again).expect("what was written can be read");
     let _table = bench_report::terminal::render(&run, None);
     let _text = bench_report::markdown::render(&run, &[]);
-    if let Ok(page) = bench_report::html::render(&run, &bench_report::RunFiles::none()) {
+    if let Ok(page) = bench_report::html::render(&run, &bench_report::RunFiles::default()) {
         assert!(!page.contains("<fuzz"), "a text became markup");
     }
 }

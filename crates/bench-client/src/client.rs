@@ -75,11 +75,6 @@ impl Client {
         })
     }
 
-    /// What is measured.
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
-
     /// The run's clock.
     pub fn clock(&self) -> &Clock {
         self.connector.clock()

@@ -12,7 +12,7 @@ mod values;
 mod vary;
 
 pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
-pub use keys::{command, full_toml};
+pub use keys::command;
 pub use settings::{
     BadLines, ClientSettings, Connections, Credentials, LimitSettings, Live, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, ServerSettings, Settings, Stdout,

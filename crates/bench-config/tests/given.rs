@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use bench_config::{Flags, Given, Settings, Surroundings, command, flags, full_toml};
+use bench_config::{Flags, Given, Settings, Surroundings, command, flags};
 use bench_schema::{Benchmark, Nanos};
 use bench_workload::Study;
 use clap::error::ErrorKind;
@@ -485,23 +485,6 @@ fn factors_cross_the_keys_that_cells_can_differ_in() {
         &format!("input_tokens={numbers}"),
     ]);
     assert!(many.contains("1600 combinations"), "{many}");
-}
-
-#[test]
-fn the_shipped_full_toml_is_the_struct() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test that can rewrite its golden file"
-    )]
-    if std::env::var("UPDATE_GOLDEN").is_ok() {
-        std::fs::write(&path, full_toml()).unwrap();
-    }
-    let shipped = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        shipped == full_toml(),
-        "examples/configs/full.toml is stale; run this test with UPDATE_GOLDEN=1"
-    );
 }
 
 /// An environment of its own, and what is on the desk.

@@ -351,11 +351,6 @@ impl CellAccumulator {
         }
     }
 
-    /// What became of the requests so far, for progress lines.
-    pub fn counts(&self) -> Counts {
-        self.counts.finish()
-    }
-
     /// How the objectives stand with the requests that have ended so far, in the order they ended. Those that take longest are not among them, so that
     /// a miss is one, and what holds need not. Cost: as of that part of [`CellAccumulator::finish`].
     pub fn objectives(&self) -> Vec<SloOutcome> {

@@ -245,11 +245,6 @@ impl Layout {
         }
     }
 
-    /// Precision bits.
-    pub fn bits(self) -> u32 {
-        self.bits
-    }
-
     /// The largest distance of a value from its bucket's middle, over the value: 2^−(bits+1).
     pub fn relative_error(self) -> f64 {
         (-f64::from(self.bits + 1)).exp2()

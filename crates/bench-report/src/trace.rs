@@ -406,11 +406,6 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Only the record.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// Those that lie in a run directory.
     pub fn in_dir(dir: &Path) -> Self {
         Self {

@@ -43,9 +43,6 @@ pub enum VerifyError {
         code: Option<i32>,
         said: String,
     },
-    /// A name that there is not.
-    #[error("there is no {name:?}; there are: {known}")]
-    Unknown { name: String, known: String },
 }
 
 impl VerifyError {

@@ -240,35 +240,13 @@ impl HfTokenizer {
             },
         )?;
         let tokenizer = model::parse(&bytes).map_err(|cause| wrong(cause.to_string()))?;
-        Ok(Self::of(tokenizer, file.display().to_string()))
-    }
-
-    /// Of a tokenizer that the library has read, without its truncation and padding, which would lie about lengths.
-    ///
-    /// # Errors
-    /// Where the library does not make one of its parts.
-    pub fn new(
-        tokenizer: &tokenizers::Tokenizer,
-        name: impl Into<String>,
-    ) -> Result<Self, WorkloadError> {
-        let name = name.into();
-        match model::of_the_library(tokenizer) {
-            Ok(tokenizer) => Ok(Self::of(tokenizer, name)),
-            Err(cause) => Err(WorkloadError::Tokenizer {
-                name,
-                why: cause.to_string(),
-            }),
-        }
-    }
-
-    fn of(tokenizer: Tokenizer, name: String) -> Self {
-        Self {
-            name,
+        Ok(Self {
+            name: file.display().to_string(),
             tokenizer,
             pieces: Pieces::default(),
             pool: OnceLock::new(),
             ids: OnceLock::new(),
-        }
+        })
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]

@@ -452,7 +452,6 @@ fn an_accumulator_tells_how_it_stands_while_it_runs() {
     for record in one_by_one(5) {
         cell.push(&record);
     }
-    assert_eq!(cell.counts().completed, 5);
     assert_eq!(cell.values(Metric::Ttft).len(), 5);
 }
 

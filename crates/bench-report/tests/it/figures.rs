@@ -39,7 +39,7 @@ fn every_chart_of_the_page_is_drawn_as_svg_and_twice_the_same() {
 #[test]
 fn a_figure_as_png_has_ink_on_it() {
     let run = runs::grid();
-    let all = figures::render(&run, &RunFiles::none(), FigureFormat::Png).unwrap();
+    let all = figures::render(&run, &RunFiles::default(), FigureFormat::Png).unwrap();
     for figure in all {
         assert!(figure.bytes.starts_with(b"\x89PNG"), "{}", figure.name);
         assert!(

@@ -154,7 +154,7 @@ fn a_name_of_ten_kilobytes_makes_no_report_large() {
             .all(|line| line.width() <= 100)
     );
     assert!(markdown::render(&run, &[]).len() < 100_000);
-    assert!(html::render(&run, &RunFiles::none()).unwrap().len() < 1_500_000);
+    assert!(html::render(&run, &RunFiles::default()).unwrap().len() < 1_500_000);
 }
 
 proptest! {
@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn no_text_breaks_a_report_or_comes_through_unescaped(text in "\\PC{0,40}|[<>&\"'`|\\\\\\[\\]#*_@$:/.\\n\\t\u{1b}\u{202e}a-z]{0,60}") {
         let run = run_with(&text);
-        is_harmless_html(&html::render(&run, &RunFiles::none()).unwrap(), 3);
+        is_harmless_html(&html::render(&run, &RunFiles::default()).unwrap(), 3);
         let shown = terminal::render(&run, None);
         prop_assert!(shown.lines().all(|line| line.width() <= 100));
         prop_assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
@@ -188,7 +188,7 @@ proptest! {
             cell.analysis.ms_per_token = Some(value);
         }
         run.analysis.scaling.iter_mut().for_each(|row| row.scaling_factor = value);
-        html::render(&run, &RunFiles::none()).unwrap();
+        html::render(&run, &RunFiles::default()).unwrap();
         markdown::render(&run, &[]);
         terminal::render(&run, None);
     }

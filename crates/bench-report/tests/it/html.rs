@@ -121,7 +121,7 @@ fn a_limit_for_a_use_case_is_none_for_all_requests() {
 #[test]
 fn a_title_calls_a_cell_the_widest_only_where_the_intervals_bear_it() {
     let mut run = runs::sweep();
-    let page = |run: &bench_schema::RunRecord| html::render(run, &RunFiles::none()).unwrap();
+    let page = |run: &bench_schema::RunRecord| html::render(run, &RunFiles::default()).unwrap();
     let set = |run: &mut bench_schema::RunRecord, wide: f64| {
         for (i, cell) in (0_u32..).zip(&mut run.cells) {
             let e2e = cell.metrics.get_mut(&bench_schema::Metric::E2e).unwrap();

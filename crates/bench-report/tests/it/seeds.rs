@@ -42,7 +42,7 @@ fn everything_that_the_page_on_the_studies_names_exists() {
     for cell in &mut unlike.cells {
         cell.load = Load::closed(8);
     }
-    let page = bench_report::html::render(&unlike, &RunFiles::none()).unwrap();
+    let page = bench_report::html::render(&unlike, &RunFiles::default()).unwrap();
     pages.push(("unlike cells", page));
     let mut figures: BTreeSet<&str> = BTreeSet::from(["dashboard"]);
     let mut tables: BTreeSet<&str> = BTreeSet::new();

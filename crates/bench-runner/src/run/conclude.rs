@@ -96,8 +96,6 @@ fn title(run: &Run<'_>) -> String {
 
 fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
     PlanRecord {
-        hash: None,
-        requests: 0,
         dataset: cell.dataset.to_string(),
         sized_by: run.token_counter.name().to_owned(),
         template_tokens: run
@@ -108,8 +106,7 @@ fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
             Load::Open { rate_per_s, .. } => *rate_per_s,
             Load::Closed { .. } => None,
         },
-        offered_rate_per_s: None,
-        gaps_ks: None,
+        ..PlanRecord::default()
     }
 }
 
@@ -125,13 +122,33 @@ impl Run<'_> {
     }
 
     fn blank(&self, cell: &Cell, load: Load) -> CellRecord {
-        let client = ClientRecord {
-            workers: self.worker_count(),
-            ..ClientRecord::default()
-        };
         CellRecord {
-            client,
-            ..blank_cell(cell, load, plan_record(self, cell))
+            id: cell.id.clone(),
+            label: cell.label.clone(),
+            factors: cell.factors.clone(),
+            load,
+            stop: cell.stop.clone(),
+            repeats: cell.repeats,
+            plan: plan_record(self, cell),
+            headline: if cell.load.is_open() {
+                Origin::Due
+            } else {
+                Origin::Sent
+            },
+            counts: Counts::default(),
+            windows: WindowRates::default(),
+            metrics: BTreeMap::new(),
+            groups: Vec::new(),
+            phases: None,
+            analysis: CellAnalysis::default(),
+            client: ClientRecord {
+                workers: self.worker_count(),
+                ..ClientRecord::default()
+            },
+            ended_early: None,
+            hardware: None,
+            slos: Vec::new(),
+            goodput: None,
         }
     }
 
@@ -225,33 +242,4 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
         }
     });
     record.trust.add(held_up.into_iter().chain(lost));
-}
-
-/// A cell's record before anything was measured: its design.
-fn blank_cell(cell: &Cell, load: Load, plan: PlanRecord) -> CellRecord {
-    CellRecord {
-        id: cell.id.clone(),
-        label: cell.label.clone(),
-        factors: cell.factors.clone(),
-        load,
-        stop: cell.stop.clone(),
-        repeats: cell.repeats,
-        plan,
-        headline: if cell.load.is_open() {
-            Origin::Due
-        } else {
-            Origin::Sent
-        },
-        counts: Counts::default(),
-        windows: WindowRates::default(),
-        metrics: BTreeMap::new(),
-        groups: Vec::new(),
-        phases: None,
-        analysis: CellAnalysis::default(),
-        client: ClientRecord::default(),
-        ended_early: None,
-        hardware: None,
-        slos: Vec::new(),
-        goodput: None,
-    }
 }

@@ -168,18 +168,6 @@ impl<M: Into<Model>> File<M> {
     }
 }
 
-/// One that the library has read.
-pub(super) fn of_the_library(tokenizer: &tokenizers::Tokenizer) -> tokenizers::Result<Tokenizer> {
-    TokenizerBuilder::new()
-        .with_model(tokenizer.get_model().clone().into())
-        .with_normalizer(tokenizer.get_normalizer().cloned())
-        .with_pre_tokenizer(tokenizer.get_pre_tokenizer().cloned())
-        .with_post_processor(tokenizer.get_post_processor().cloned())
-        .with_decoder(tokenizer.get_decoder().cloned())
-        .with_added_vocabulary(tokenizer.get_added_vocabulary().clone())
-        .build()
-}
-
 // BPE.
 
 /// The highest id that a token may have here: they are kept in a list.
