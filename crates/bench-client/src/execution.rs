@@ -24,6 +24,8 @@ pub(crate) struct RequestExecution<'a> {
     clock: &'a Clock,
     exchange: Exchange,
     keep_text: Option<usize>,
+    /// Whether a request waits for the answer.
+    awaited: bool,
     deadline: Deadline,
     /// When `send` was called.
     begun: Stamp,
@@ -84,6 +86,7 @@ impl<'a> RequestExecution<'a> {
             clock,
             exchange,
             keep_text: request.prepared.kept_text(),
+            awaited: request.prepared.is_awaited(),
             deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
             ready: None,
@@ -264,7 +267,7 @@ impl<'a> RequestExecution<'a> {
                 self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
                 self.last_event = mark.returned;
                 if let Some(gaps) = self.gaps {
-                    let asked = self.ready.unwrap_or(self.begun);
+                    let asked = self.awaited.then(|| self.ready.unwrap_or(self.begun));
                     gaps.note(asked, self.last_arrival, mark, progress.content_events);
                     log.note_busy(gaps.is_pausing());
                     self.last_arrival = Some(mark.arrival);

@@ -2,8 +2,8 @@
 //! them all. With kernel stamps this costs no accuracy and saves most of the wake-ups.
 //!
 //! The pause stays well below the gap between two tokens of one stream, so that a read still holds one token and its stamp is
-//! exact. There is no pause when a request is soon due to be sent (the work that a pause gathers could delay it), while one is being
-//! sent, and while the worker has anything to do; what the worker is woken for meanwhile ends it.
+//! exact. It ends early enough before a request is due to be sent that the work it gathers does not delay that. There is none while a
+//! request is being sent, and while the worker has anything to do; what the worker is woken for meanwhile ends it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -26,10 +26,12 @@ const WINDOW: Nanos = Nanos::from_millis(50);
 const VALID: Nanos = Nanos::from_millis(200);
 /// The pause is at most this part of the gap that 99 % of the gaps exceed, so that a read still holds one token of a stream.
 const PART_OF_GAP: i64 = 8;
-/// It is at most this part of the time that answers take: in a closed loop the next request waits for it.
+/// Where the next request waits for an answer, as in a closed loop, it is at most this part of the time that answers take.
 const PART_OF_ANSWER: i64 = 1_000;
+/// So much later than asked for a thread may be awake again.
+const OVERSLEPT: Nanos = Nanos::from_micros(100);
 /// Events that a pause must be expected to gather; below that it costs a wake-up more than it saves.
-const WORTHWHILE_EVENTS: f64 = 2.0;
+const WORTHWHILE_EVENTS: i64 = 2;
 /// A window with fewer gaps says nothing.
 const FEWEST_GAPS: usize = 20;
 
@@ -58,6 +60,8 @@ struct Shared {
     clock: Clock,
     most: Nanos,
     pause: AtomicI64,
+    /// A shorter one gathers too little to be made.
+    least: AtomicI64,
     valid_until: AtomicI64,
     longest: AtomicI64,
     /// Requests that are not out yet.
@@ -79,6 +83,7 @@ impl ReadBatching {
                 clock,
                 most: most.or_zero(),
                 pause: AtomicI64::new(0),
+                least: AtomicI64::new(0),
                 valid_until: AtomicI64::new(i64::MIN),
                 longest: AtomicI64::new(0),
                 unsent: AtomicUsize::new(0),
@@ -154,9 +159,11 @@ impl ReadBatching {
         Nanos::new(self.shared.longest.swap(0, Ordering::Relaxed))
     }
 
-    fn set(&self, pause: Nanos, now: Stamp) {
+    /// Pause for so long, or, where something is due before, for at least so long.
+    fn set(&self, pause: Nanos, least: Nanos, now: Stamp) {
         let pause = pause.min(self.shared.most);
         self.shared.pause.store(pause.get(), Ordering::Relaxed);
+        self.shared.least.store(least.get(), Ordering::Relaxed);
         let until = now + VALID;
         self.shared
             .valid_until
@@ -165,25 +172,29 @@ impl ReadBatching {
 }
 
 impl Shared {
-    /// Zero for none. What a pause gathers takes no longer to handle than to gather, unless the core is full: a request that is due
-    /// within two pauses is waited for without one.
+    /// Zero for none. What a pause gathers takes no longer to handle than to gather, unless the core is full: so it takes at most half of the
+    /// time until a request is due.
     fn pause_at(&self, now: Stamp) -> Nanos {
-        let pause = Nanos::new(self.pause.load(Ordering::Relaxed));
-        let valid_until = Stamp::new(self.valid_until.load(Ordering::Relaxed));
-        let soon = (now + pause + pause).get();
-        if now > valid_until || self.next_due() < soon {
+        let load = |at: &AtomicI64| at.load(Ordering::Relaxed);
+        let pause = Nanos::new(load(&self.pause));
+        if now > Stamp::new(load(&self.valid_until)) {
             return Nanos::ZERO;
         }
-        pause
+        let free = self.next_due().map(|due| due - now);
+        match free.filter(|free| *free < pause + pause) {
+            None => pause,
+            Some(free) => Some(Nanos::new((free - OVERSLEPT).get() / 2))
+                .filter(|short| *short >= Nanos::new(load(&self.least)).max(OVERSLEPT))
+                .unwrap_or(Nanos::ZERO),
+        }
     }
 
-    /// What the earliest of the thread's timers waits for; `i64::MAX` where none waits.
-    fn next_due(&self) -> i64 {
+    /// What the earliest of the thread's timers waits for.
+    fn next_due(&self) -> Option<Stamp> {
         let timers = self.timers();
         let live = timers.iter().filter_map(Weak::upgrade);
-        live.map(|next| next.load(Ordering::Relaxed))
-            .min()
-            .unwrap_or(i64::MAX)
+        let next = live.map(|next| next.load(Ordering::Relaxed)).min();
+        next.filter(|next| *next < i64::MAX).map(Stamp::new)
     }
 
     /// Nobody but the worker's own thread takes this lock while the run is under way.
@@ -254,8 +265,8 @@ pub(crate) struct GapTracker {
     began: Cell<Stamp>,
     /// Of the window that began then.
     gaps: RefCell<Vec<Nanos>>,
-    /// For how long the longest answer of this window has been on its way.
-    longest: Cell<Nanos>,
+    /// For how long the longest answer of this window that a request waits for has been on its way.
+    longest: Cell<Option<Nanos>>,
 }
 
 impl GapTracker {
@@ -278,10 +289,17 @@ impl GapTracker {
         self.batching.shared.pause.load(Ordering::Relaxed) > 0
     }
 
-    /// A read brought `events` events of an answer that was asked for at `asked`, and whose last ones had arrived at `before`.
-    pub(crate) fn note(&self, asked: Stamp, before: Option<Stamp>, mark: ReadMark, events: usize) {
-        self.longest
-            .set(self.longest.get().max(mark.arrival - asked));
+    /// A read brought `events` events of an answer whose last ones had arrived at `before`, and that a request waits for since it was asked for at
+    /// `awaited`, if one does.
+    pub(crate) fn note(
+        &self,
+        awaited: Option<Stamp>,
+        before: Option<Stamp>,
+        mark: ReadMark,
+        events: usize,
+    ) {
+        let under_way = awaited.map(|asked| mark.arrival - asked);
+        self.longest.set(self.longest.get().max(under_way));
         let mut gaps = self.gaps.borrow_mut();
         gaps.extend(before.map(|before| mark.arrival - before));
         // Others shared a read with one: a pause may be the cause.
@@ -303,14 +321,17 @@ impl GapTracker {
             None => Nanos::ZERO,
         };
         gaps.clear();
-        let longest = self.longest.take();
-        let pause = Nanos::new(shortest.get() / PART_OF_GAP)
-            .min(Nanos::new(longest.get() / PART_OF_ANSWER))
-            .min(self.batching.shared.most);
-        let gathers = n as f64 * (pause.as_f64() / window.as_f64());
-        let worthwhile = n >= FEWEST_GAPS && gathers >= WORTHWHILE_EVENTS;
+        let shared = &self.batching.shared;
+        let mut pause = Nanos::new(shortest.get() / PART_OF_GAP).min(shared.most);
+        if let Some(longest) = self.longest.take() {
+            pause = pause.min(Nanos::new(longest.get() / PART_OF_ANSWER));
+        }
+        let least = Nanos::new(
+            WORTHWHILE_EVENTS * window.get() / i64::try_from(n.max(1)).unwrap_or(i64::MAX),
+        );
+        let worthwhile = n >= FEWEST_GAPS && pause >= least;
         self.batching
-            .set(if worthwhile { pause } else { Nanos::ZERO }, now);
+            .set(if worthwhile { pause } else { Nanos::ZERO }, least, now);
     }
 }
 

@@ -35,6 +35,7 @@ pub struct PreparedRequest {
     headers: HeaderMap,
     streaming: bool,
     keep_text: Option<usize>,
+    awaited: bool,
 }
 
 impl RequestEncoder {
@@ -80,6 +81,7 @@ impl RequestEncoder {
             headers,
             streaming,
             keep_text: self.keep_text,
+            awaited: true,
         })
     }
 }
@@ -122,6 +124,7 @@ impl PreparedRequest {
             headers,
             streaming: false,
             keep_text: None,
+            awaited: true,
         }
     }
 
@@ -134,6 +137,19 @@ impl PreparedRequest {
     /// Characters of the answer to keep in its record.
     pub fn kept_text(&self) -> Option<usize> {
         self.keep_text
+    }
+
+    /// Nobody waits for its answer to go on, as in an open loop: reads of it may wait for others' ([`ReadBatching`](crate::ReadBatching)).
+    #[must_use]
+    pub fn unawaited(self) -> Self {
+        Self {
+            awaited: false,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited
     }
 
     /// What it is called: its `x-request-id`.

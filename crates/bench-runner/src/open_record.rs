@@ -191,16 +191,16 @@ impl ConversationMaker {
         later: Vec<Planned>,
     ) -> Result<Conversation, ClientError> {
         let goes_on = !later.is_empty();
+        let name = self.label.name(first.index);
+        let mut request = encoded(&self.encoder, &first.item.request, &name, goes_on)?;
+        if first.due.is_some() && !goes_on {
+            request = request.unawaited();
+        }
         Ok(Conversation {
             due: first.due.unwrap_or(Nanos::ZERO),
             first: Ready {
                 open_record: OpenRecord::new(&self.label, first, &self.sink),
-                request: encoded(
-                    &self.encoder,
-                    &first.item.request,
-                    &self.label.name(first.index),
-                    goes_on,
-                )?,
+                request,
                 said: goes_on.then(|| Said {
                     prompt: first.item.request.prompt.clone(),
                     size: first.item.size.clone(),

@@ -6,10 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 /// The pause after 50 ms in which reads of long answers brought so many events each, that long after those before.
 fn pause(reads: &[(i64, usize)]) -> Nanos {
-    pause_of_answers(Nanos::from_secs(10), reads)
+    pause_of_answers(Some(Nanos::from_secs(10)), reads)
 }
 
-fn pause_of_answers(under_way: Nanos, reads: &[(i64, usize)]) -> Nanos {
+/// Of answers that requests wait for and that have been under way for so long, or of some that nobody waits for.
+fn pause_of_answers(under_way: Option<Nanos>, reads: &[(i64, usize)]) -> Nanos {
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
     let gaps = GapTracker::new(batching.clone());
@@ -25,7 +26,8 @@ fn pause_of_answers(under_way: Nanos, reads: &[(i64, usize)]) -> Nanos {
         continues: false,
     };
     for &(gap, events) in reads {
-        gaps.note(now - under_way, Some(now - Nanos::new(gap)), mark, events);
+        let awaited = under_way.map(|under_way| now - under_way);
+        gaps.note(awaited, Some(now - Nanos::new(gap)), mark, events);
     }
     gaps.decide(now + WINDOW);
     Nanos::new(batching.shared.pause.load(Ordering::Relaxed))
@@ -46,9 +48,15 @@ fn the_pause_is_well_below_the_gap_between_tokens() {
 #[test]
 fn the_pause_is_a_thousandth_of_what_answers_take_at_most() {
     let reads = vec![(5_000_000, 1); 2560];
-    let of = |under_way| pause_of_answers(Nanos::from_millis(under_way), &reads);
+    let of = |under_way| pause_of_answers(Some(Nanos::from_millis(under_way)), &reads);
     assert_eq!(of(100), Nanos::from_micros(100));
     assert_eq!(of(2), Nanos::ZERO, "it would gather nothing");
+}
+
+#[test]
+fn where_nobody_waits_for_answers_the_pause_does_not_depend_on_what_they_take() {
+    let reads = vec![(5_000_000, 1); 2560];
+    assert_eq!(pause_of_answers(None, &reads).get(), 5_000_000 / 8);
 }
 
 #[test]
@@ -70,13 +78,14 @@ fn tokens_that_share_a_read_end_the_pause() {
 fn a_pause_ends_by_itself_when_no_tokens_confirm_it() {
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
-    batching.set(Nanos::from_millis(5), clock.now());
+    batching.set(Nanos::from_millis(5), Nanos::ZERO, clock.now());
     assert_eq!(
         batching.pause(),
         Nanos::from_millis(1),
         "never more than the most"
     );
-    batching.set(Nanos::from_millis(1), clock.now() - VALID - Nanos::new(1));
+    let confirmed = clock.now() - VALID - Nanos::new(1);
+    batching.set(Nanos::from_millis(1), Nanos::ZERO, confirmed);
     assert_eq!(batching.pause(), Nanos::ZERO);
 }
 
@@ -85,7 +94,7 @@ fn work<F: Future>(worker: impl FnOnce(ReadBatching) -> F) -> (F::Output, Nanos)
     const NEVER: Nanos = Nanos::from_secs(100_000);
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), NEVER);
-    batching.set(NEVER, clock.now() + NEVER);
+    batching.set(NEVER, Nanos::ZERO, clock.now() + NEVER);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .on_thread_park(batching.park_hook())
         .on_thread_unpark(batching.wake_hook())
@@ -143,10 +152,10 @@ fn there_is_no_pause_while_a_request_is_on_its_way_out() {
 }
 
 #[tokio::test]
-async fn there_is_no_pause_when_a_request_is_soon_due() {
+async fn a_pause_takes_half_of_the_time_until_a_request_is_due_or_is_not_made() {
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
-    batching.set(Nanos::from_millis(1), clock.now());
+    batching.set(Nanos::from_millis(1), Nanos::ZERO, clock.now());
     let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
     batching.give_way_to(&timer);
     let now = clock.now();
@@ -158,10 +167,18 @@ async fn there_is_no_pause_when_a_request_is_soon_due() {
                 .poll(&mut Context::from_waker(Waker::noop()))
                 .is_pending()
         );
-        batching.set(Nanos::from_millis(1), now + Nanos::from_secs(200));
-        let ahead = |ms| now + Nanos::from_secs(100) - Nanos::from_millis(ms);
-        assert_eq!(batching.shared.pause_at(ahead(3)), Nanos::from_millis(1));
-        assert_eq!(batching.shared.pause_at(ahead(1)), Nanos::ZERO);
+        let set = |least| batching.set(Nanos::from_millis(1), least, now + Nanos::from_secs(200));
+        let ahead = |us| {
+            let at = now + Nanos::from_secs(100) - Nanos::from_micros(us);
+            batching.shared.pause_at(at)
+        };
+        set(Nanos::from_micros(400));
+        assert_eq!(ahead(2_000), Nanos::from_millis(1), "all of it");
+        assert_eq!(ahead(1_000), Nanos::from_micros(450));
+        assert_eq!(ahead(890), Nanos::ZERO, "it would gather too little");
+        set(Nanos::ZERO);
+        assert_eq!(ahead(300), Nanos::from_micros(100));
+        assert_eq!(ahead(299), Nanos::ZERO, "no thread sleeps for so short");
     }
     // Given up: nothing is due any more.
     let then = now + Nanos::from_secs(100) - Nanos::from_millis(1);
@@ -174,7 +191,7 @@ async fn a_pause_gives_way_to_the_timer_that_the_worker_holds_now_and_not_to_its
     let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
     let due = clock.now() + Nanos::from_secs(100);
     let just_before = due - Nanos::from_millis(1);
-    batching.set(Nanos::from_millis(1), due);
+    batching.set(Nanos::from_millis(1), Nanos::from_micros(600), due);
     // A timer for each phase of a run.
     for phase in 0..3 {
         let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
