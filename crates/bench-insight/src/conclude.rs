@@ -261,26 +261,25 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         price_per_hour: asked.price_per_hour,
         ..CapacityAssumptions::default()
     };
-    // of a search only the stages that its answer rests on are judged: others are overloaded on purpose, or left out
-    let all = run.analysis.capacity.as_ref().map(|found| {
-        let all = run.cells.clone();
-        run.cells
-            .retain(|cell| search::answer_rests_on(found, cell));
-        all
-    });
+    let found = run.analysis.capacity.clone();
+    let all = found.as_ref().map(|_| run.cells.clone());
+    let (rests_on, bounds) = search::judged(found.as_ref(), std::mem::take(&mut run.cells));
+    run.cells = rests_on;
     let trust = crate::trust(&facts, &run.cells);
-    run.trust = match run.analysis.capacity {
+    run.trust = match found {
         Some(_) => search::without_what_it_does(trust),
         None => trust,
     };
     let findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions);
-    if let Some(all) = all {
-        run.cells = all;
-    }
-    if let Some(found) = &run.analysis.capacity {
+    let rests_on = std::mem::replace(&mut run.cells, bounds);
+    let stops = search::stops(run, &samples, crate::trust(&facts, &run.cells));
+    run.cells = all.unwrap_or(rests_on);
+    if let Some(found) = &found {
         run.trust.add(search::doubt_a_swing(run, found, &samples));
     }
-    judge_findings(run, findings?);
+    run.trust.add(stops.0);
+    let findings = crate::findings::with(findings?, stops.1);
+    judge_findings(run, findings);
     Ok(())
 }
 

@@ -203,6 +203,17 @@ fn by_tag<'a>(
 }
 
 /// What was asked first, then what costs users most, then facts; each in the order in which it was made.
+/// Findings and more of them, those of one cause together.
+pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Finding> {
+    for finding in more {
+        match findings.iter_mut().find(|told| told.code == finding.code) {
+            Some(told) => told.cells.extend(finding.cells),
+            None => findings.push(finding),
+        }
+    }
+    ordered(findings)
+}
+
 fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| match finding.code {
         Code::Answer(Answer::SloCapacity | Answer::SloMissed | Answer::ScenarioMissed) => 0,

@@ -467,17 +467,38 @@ fn from_due(metric: Metric) -> bool {
     metric.from_origin(Origin::Due) != metric.from_origin(Origin::Sent)
 }
 
-/// Whether the answer rests on this cell: neither what is left out, nor what is beyond the capacity, which is overloaded on purpose. Where no capacity was
-/// found, any cell. One of which nothing was measured has no say.
-pub(crate) fn answer_rests_on(found: &CapacityRecord, cell: &CellRecord) -> bool {
-    let Some(value) = found.value else {
-        return true;
+/// The cells that are judged, and those of the others that bound the answer from above. Of a search the first are the stages that its answer rests on, for what is
+/// beyond the capacity is overloaded on purpose, and what is left out has no say; where it found none, and where nothing was searched, any cell.
+pub(crate) fn judged(
+    found: Option<&CapacityRecord>,
+    cells: Vec<CellRecord>,
+) -> (Vec<CellRecord>, Vec<CellRecord>) {
+    let Some((found, value)) = found.and_then(|found| Some((found, found.value?))) else {
+        return (cells, Vec::new());
     };
-    let load = load_of(cell, found.factor == CONCURRENCY);
+    let load = |cell: &CellRecord| load_of(cell, found.factor == CONCURRENCY);
+    let has_a_say = |cell: &CellRecord| {
+        let measured = cell.counts.planned > 0 && load(cell).is_some();
+        measured && !found.left_out.contains_key(&cell.id)
+    };
     let high = found.high.unwrap_or(value);
-    cell.counts.planned > 0
-        && load.is_some_and(|load| load <= high)
-        && !found.left_out.contains_key(&cell.id)
+    let stages = cells.into_iter().filter(has_a_say);
+    stages.partition(|cell| load(cell).is_some_and(|load| load <= high))
+}
+
+/// What says that the server stood still, of stages that only bound the answer: no load makes it do that.
+pub(crate) fn stops(
+    run: &RunRecord,
+    samples: &[CellSamples],
+    trust: Trust,
+) -> (Vec<TrustReason>, Vec<Finding>) {
+    let stands = [Cause::Frozen, Cause::PeriodicStall];
+    let told = |reason: &TrustReason| run.trust.reasons.iter().any(|r| r.code == reason.code);
+    let reasons = trust.reasons.into_iter();
+    let reasons = reasons.filter(|reason| reason.code == "stalled" && !told(reason));
+    let mut findings = diagnosis::causes(run, samples);
+    findings.retain(|finding| finding.cause().is_some_and(|cause| stands.contains(&cause)));
+    (reasons.collect(), findings)
 }
 
 /// Without what a search does on purpose: stages too short for a quantile, of which only the share within is used; loads at which queues come and go.

@@ -242,3 +242,47 @@ fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
         assert!(slow.contains("relax the objectives"), "{slow}");
     }
 }
+
+#[test]
+fn a_server_that_stands_still_is_told_of_a_stage_that_only_bounds_the_answer() {
+    let run = RunRecord::from_json(include_str!("../../../../fixtures/results/v1.2/run.json"));
+    let mut run = run.unwrap();
+    let cells = [(75.3, 30), (94.6, 600), (101.0, 120)].map(|(load, n)| {
+        let mut cell = stage(false, load, (1.0, n, n));
+        cell.id = format!("r{load}");
+        cell
+    });
+    let found = CapacityRecord {
+        value: Some(84.8),
+        high: Some(92.3),
+        left_out: [("r101".to_owned(), "client".to_owned())].into(),
+        ..spent(false, &cells)
+    };
+    let ids = |cells: &[CellRecord]| cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>();
+    let (rests_on, bounds) = judged(Some(&found), cells.to_vec());
+    assert_eq!(
+        (ids(&rests_on), ids(&bounds)),
+        (vec!["r75.3".to_owned()], vec!["r94.6".to_owned()])
+    );
+    let (rests_on, bounds) = judged(None, cells.to_vec());
+    assert_eq!((rests_on.len(), bounds.len()), (3, 0));
+
+    let reason = |code: &str| TrustReason::new(code, TrustVerdict::Doubtful, String::new());
+    let trust = || Trust::from_reasons(vec![reason("stalled"), reason("failures")]);
+    run.cells.clear();
+    let codes = |run: &RunRecord| {
+        stops(run, &[], trust())
+            .0
+            .into_iter()
+            .map(|r| r.code)
+            .collect::<Vec<_>>()
+    };
+    run.trust = Trust::from_reasons(Vec::new());
+    assert_eq!(
+        codes(&run),
+        ["stalled"],
+        "its overload makes what else is held against it"
+    );
+    run.trust = Trust::from_reasons(vec![reason("stalled")]);
+    assert!(codes(&run).is_empty(), "once");
+}
