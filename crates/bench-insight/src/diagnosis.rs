@@ -245,7 +245,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         .flatten(),
     );
     found.retain(|f| f.severity >= least(f));
-    if load::is_of_a_limit(look) {
+    if load::is_of_time_limit(look) {
         found = under_overload(found);
     }
     if let Some(idle) = unexplained::after_idle(look) {
@@ -310,12 +310,12 @@ fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
     found
 }
 
-/// What a server that sleeps while nobody asks makes of a cell: first tokens that look like a queue, or like a stop of all.
+/// What a server that sleeps while nobody asks makes of a cell: first tokens that look like a queue, a stop of all, or held back.
 fn under_idle(mut idle: Finding, found: Vec<Finding>) -> Vec<Finding> {
     let mut kept = Vec::new();
     for finding in found {
         let cause = finding.cause().filter(|cause| {
-            let looks_so = [WAITING, STANDSTILL, PREFILL]
+            let looks_so = [WAITING, STANDSTILL, PREFILL, &[Cause::HeldBack]]
                 .iter()
                 .any(|of| of.contains(cause));
             looks_so && finding.severity <= 2.5 * idle.severity
@@ -427,6 +427,11 @@ const EXPLAINS: &[Explains] = &[
             Cause::DecodeInterrupted,
             &[STANDSTILL, PREFILL, &[Cause::WaitingOrPrefill]],
         )
+    },
+    // Prompts come unevenly.
+    Explains {
+        at_most: 0.5,
+        ..explains(Cause::DecodeInterrupted, &[LEVELS])
     },
     explains(
         Cause::MemoryPressure,

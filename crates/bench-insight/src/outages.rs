@@ -270,14 +270,23 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     let alone = ttft_alone(requests()).and_then(|alone| quantile(alone, 0.75));
     let usual = alone.map_or(usual, |alone| alone.max(usual));
     let (share, times, least) = LONG_SILENCE;
-    let least = (share * whole).max(times * usual).max(least);
-    let mut long = if come_whole {
-        between_answers(&requests, epoch, least)
+    let least = (share * whole).max(least);
+    // Nobody is told what a model thinks.
+    let hidden = median(requests().map(RequestSample::hidden_time).collect()).unwrap_or(0.0);
+    let (mut long, least) = if come_whole {
+        (between_answers(&requests, epoch, least), least)
     } else {
-        all_wait(requests().chain(warm_up.iter().copied()), epoch, one_by_one)
+        let all = requests().chain(warm_up.iter().copied());
+        let mut long = all_wait(all, epoch, one_by_one);
+        for silence in &mut long {
+            silence.length -= hidden;
+        }
+        (long, least.max(times * (usual - hidden)))
     };
     let of_prompts = |s: &Standstill| prompts.within(s.from, s.from + s.length);
     long.retain(|s| s.length >= least && of_prompts(s) < 0.5 * s.length);
+    let waits = Waits::of(requests(), epoch, one_by_one);
+    long.retain(|s| !waits.meet_by_chance(s));
     // One by one it is requests that are slow, not the server that stops.
     let (share, times) = LONG_ALONE;
     let alone = |s: &Standstill| s.streams < 2.0;
@@ -295,6 +304,67 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     long
 }
 
+/// From when to when requests waited for their first tokens, and whether one that was sent later had its own well before.
+struct Waits {
+    each: Vec<(f64, f64, bool)>,
+    /// When streams stood still, unless they do so one by one.
+    still: Vec<(f64, f64)>,
+}
+
+impl Waits {
+    fn of<'a>(
+        requests: impl Iterator<Item = &'a RequestSample>,
+        epoch: Stamp,
+        one_by_one: bool,
+    ) -> Self {
+        /// Of a wait.
+        const WELL: f64 = 0.1;
+        let ns = |at: Stamp| (at - epoch).as_f64();
+        let (mut each, mut still) = (Vec::new(), Vec::new());
+        for request in requests {
+            let sent = ns(request.start);
+            each.extend(request.ttft.map(|ttft| (sent, sent + ttft, false)));
+            let stalls = request.stalls.iter().filter(|_| !one_by_one);
+            still.extend(stalls.map(|(at, length)| (ns(*at), ns(*at) + length)));
+        }
+        each.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut soonest = f64::INFINITY;
+        for (sent, first, overtaken) in each.iter_mut().rev() {
+            *overtaken = soonest < *first - WELL * (*first - *sent);
+            soonest = soonest.min(*first);
+        }
+        Self { each, still }
+    }
+
+    /// Whether a stretch in which nobody gets a token needs no stop: no stream stands still in it, and as many as wait through a part of it, were not overtaken and
+    /// go on together are late at once by chance, as often as others are who were overtaken.
+    fn meet_by_chance(&self, stop: &Standstill) -> bool {
+        const CHANCE: f64 = 0.05;
+        const PART: f64 = 0.25;
+        /// Of the stretch, how long after it those go on who go on together.
+        const TOGETHER: f64 = 0.2;
+        let end = stop.from + stop.length;
+        let through = |from: f64, to: f64| to.min(end) - from.max(stop.from);
+        let meets = |(sent, first, overtaken): &&(f64, f64, bool)| {
+            let together = *first <= end + TOGETHER * stop.length;
+            !overtaken && together && through(*sent, *first) >= PART * stop.length
+        };
+        let is_own = |(sent, first, overtaken): &&(f64, f64, bool)| {
+            *overtaken && first - sent >= stop.length / 2.0
+        };
+        let (n, own) = (
+            self.each.len() as f64,
+            self.each.iter().filter(is_own).count(),
+        );
+        let each = TOGETHER * own as f64 / n;
+        let met = self.each.iter().filter(meets);
+        let by_chance = met.fold(n / TOGETHER, |so_far, _| so_far * each);
+        let mut still = self.still.iter();
+        let streams = still.any(|(from, to)| through(*from, *to) >= stop.length / 2.0);
+        own > 0 && !streams && by_chance >= CHANCE
+    }
+}
+
 /// Stretches between answers that come whole, longer than any of those under way usually takes.
 fn between_answers<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: &impl Fn() -> I,
@@ -307,18 +377,21 @@ fn between_answers<'a, I: Iterator<Item = &'a RequestSample>>(
     let each = median(each.filter(|each| each.is_finite()).collect()).unwrap_or(0.0);
     let mut ends: Vec<f64> = requests().map(|request| ns(request.end)).collect();
     ends.sort_by(f64::total_cmp);
+    let takes = |r: &RequestSample| each * f64::from(r.output_tokens.unwrap_or(0));
     let silent = |pair: &[f64]| {
         let (before, after) = (*pair.first()?, *pair.last()?);
         (after - before >= least).then_some(())?;
         let held = || requests().filter(|r| ns(r.start) < after && ns(r.end) >= after);
         let sent = held().map(|r| ns(r.start)).fold(f64::INFINITY, f64::min);
         let from = before.max(sent);
-        let first = held().filter(|r| ns(r.start) <= from);
-        let works = first.map(|r| each * f64::from(r.output_tokens.unwrap_or(0)));
-        let works = TO_SPARE * works.fold(0.0, f64::max);
-        (after - from >= works).then(|| Standstill {
+        let first = || held().filter(|r| ns(r.start) <= from);
+        let works = TO_SPARE * first().map(takes).fold(0.0, f64::max);
+        // whoever was under way all the time took longer by as much
+        let longer = first().map(|r| r.e2e() - takes(r)).fold(0.0, f64::max);
+        let length = longer.min(after - from);
+        (after - from >= works && length >= least).then(|| Standstill {
             from,
-            length: after - from,
+            length,
             streams: held().count() as f64,
         })
     };

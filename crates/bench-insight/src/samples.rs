@@ -58,6 +58,13 @@ impl RequestSample {
         )
     }
 
+    /// What the tokens before the first that was sent took, at the pace of those behind it, ns: no prompt is processed in that time.
+    pub(crate) fn hidden_time(&self) -> f64 {
+        let hidden = self.hidden_tokens.map(f64::from).zip(self.tpot());
+        let hidden = hidden.map_or(0.0, |(tokens, each)| tokens * each);
+        hidden.min(self.ttft.unwrap_or(0.0))
+    }
+
     /// Time per output token after the first, ns; absent for fewer than two tokens, for an answer that came at once, and where TTFT is.
     pub fn tpot(&self) -> Option<f64> {
         let decode = self.e2e() - self.ttft?;

@@ -189,55 +189,72 @@ fn stalls(grid: &Grid<'_>) -> Option<Finding> {
 }
 
 /// Calls what passes before the first token prefill, where cells of one request at a time tell together what a single one of equal prompts cannot: nobody
-/// waits there, and TTFT lies on a line over prompt length.
+/// waits there, and TTFT grows with the prompt.
 pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
-    let alone = || looks.iter().filter(|look| look.concurrency() == Some(1));
-    let Some(line) = by_prompt(alone()) else {
-        return;
-    };
+    let alone = looks.iter().filter(|look| look.concurrency() == Some(1));
+    let alone: Vec<&Look<'_>> = alone.collect();
+    let line = by_prompt(&alone);
     let untold = |f: &&mut Finding| f.cause() == Some(Cause::WaitingOrPrefill);
     for finding in found.iter_mut().filter(untold) {
-        let look = alone().find(|look| finding.cells == [look.cell.id.clone()]);
-        if let Some(prefill) = look.and_then(|look| prefill(look, line, finding.severity)) {
+        let look = alone
+            .iter()
+            .find(|look| finding.cells == [look.cell.id.clone()]);
+        if let Some(prefill) = look.and_then(|look| prefill(look, &alone, line, finding.severity)) {
             *finding = prefill;
         }
     }
 }
 
 /// First tokens over prompt tokens, where the longest prompt is twice the shortest and half of the requests lie near the line.
-fn by_prompt<'a>(looks: impl Iterator<Item = &'a Look<'a>>) -> Option<Line> {
-    const NEAR: f64 = 0.2;
-    let told = looks.flat_map(|look| &look.seen);
+fn by_prompt(looks: &[&Look<'_>]) -> Option<Line> {
+    let told = looks.iter().flat_map(|look| &look.seen);
     let told = told.filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)));
     let mut points: Vec<(f64, f64)> = told.collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ends = points.first()?.0.max(1.0) * 2.0 <= points.last()?.0;
     let line = Line::of(&points);
-    let off = points
-        .iter()
-        .map(|p| (p.1 - line.at(p.0)).abs() / p.1)
-        .collect();
-    (ends && points.len() >= FEWEST && line.slope > 0.0 && median(off)? <= NEAR).then_some(line)
+    let near = are_near(&points, |tokens| line.at(tokens));
+    (ends && points.len() >= FEWEST && line.slope > 0.0 && near).then_some(line)
 }
 
-fn prefill(look: &Look<'_>, line: Line, cost: f64) -> Option<Finding> {
-    /// Of the first token, what the line explains; and how far off it its mean may be.
+/// Whether half of the first tokens lie near what is told of their prompts.
+fn are_near(points: &[(f64, f64)], told: impl Fn(f64) -> f64) -> bool {
+    const NEAR: f64 = 0.2;
+    let off = points.iter().map(|p| (p.1 - told(p.0)).abs() / p.1);
+    median(off.collect()).is_some_and(|off| off <= NEAR)
+}
+
+/// The prompt tokens of a cell and their TTFT, where half of the first tokens are near it.
+fn typical(look: &Look<'_>) -> Option<(f64, f64)> {
+    let told = look.seen.iter();
+    let told = told.filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)));
+    let points: Vec<(f64, f64)> = told.collect();
+    let ttft = mean(points.iter().map(|p| p.1))?;
+    let tokens = mean(points.iter().map(|p| p.0))?;
+    are_near(&points, |_| ttft).then_some((tokens, ttft))
+}
+
+/// By the line, or by what it takes longer than the shortest prompts: whatever is the same for all is in both, and later tokens may take longer.
+fn prefill(look: &Look<'_>, all: &[&Look<'_>], line: Option<Line>, cost: f64) -> Option<Finding> {
+    /// Of the first token, what its prompt explains; and how far off the line its mean may be.
     const MOST: f64 = 0.6;
     const NEAR: f64 = 0.25;
-    let tokens = mean(
-        look.seen
-            .iter()
-            .filter_map(|s| s.request.input_tokens)
-            .map(f64::from),
-    )?;
+    let tokens = look.mean(|r| r.input_tokens.map(f64::from))?;
     let ttft = look.mean(|r| r.ttft)?;
-    let near = (ttft - line.at(tokens)).abs() <= NEAR * ttft;
-    (near && line.slope * tokens >= MOST * ttft).then_some(())?;
+    let line = line.filter(|line| (ttft - line.at(tokens)).abs() <= NEAR * ttft);
+    let beyond_shortest = || {
+        let all = all.iter().filter_map(|look| typical(look));
+        let shortest = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let longer = shortest.0.max(1.0) * 2.0 <= tokens && typical(look).is_some();
+        longer.then(|| (ttft - shortest.1) / (tokens - shortest.0))
+    };
+    let each = line.map(|line| line.slope).or_else(beyond_shortest)?;
+    (each * tokens >= MOST * ttft).then_some(())?;
     Draft::in_cell(Cause::Prefill, cost, look.cell)
         .because(Known::PrefillShare, cost)
         .because(Known::Ttft, ttft)
         .because(Known::PromptTokens, tokens)
-        .because(Known::TtftPerToken, line.slope)
+        .because(Known::TtftPerToken, each)
         .rules_out(Cause::Queueing, Known::InFlight, Some(1.0))
         .refuted_by(Experiment::BesideTheServer)
         .done()

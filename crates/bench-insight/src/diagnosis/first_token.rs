@@ -262,19 +262,25 @@ fn queue_of_whole_answers(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
-/// Waiting for one of a number of places by the answers alone, where the server does not tell.
+/// Waiting for one of a number of places by the answers alone, where the server does not tell: of those that hold their first token none does.
 pub(super) fn of_places(look: &Look<'_>) -> Option<Finding> {
-    if queue_is_told(look) || look.concurrency() == Some(1) {
+    if look.concurrency() == Some(1) {
         return None;
     }
-    let places = Places::of(look)?;
+    let places = Places::of(look).filter(|p| p.after_first || !queue_is_told(look))?;
     if places.may_be_prefill {
         return untold(look, places.share, None);
     }
+    let (until_first, after_first) = if places.after_first {
+        (None, Some(places.share))
+    } else {
+        (Start::of(look).map(|start| start.share()), None)
+    };
     Draft::in_cell(Cause::Queueing, places.share, look.cell)
         .because(Known::Waiting, places.waiting)
         .because(Known::Running, places.running)
-        .because(Known::TtftShare, Start::of(look).map(|start| start.share()))
+        .because(Known::TtftShare, until_first)
+        .because(Known::PauseShare, after_first)
         .refuted_by(Experiment::HigherLimit)
         .done()
 }
@@ -371,14 +377,18 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     }
     let told = told.map(|told| told.queue).or_else(|| gauge.map(share));
     let is_queue = |f: &Finding| f.cause() == Some(Cause::Queueing) && f.severity >= WAITING;
-    if let Some(found) = of_places(look).filter(|found| !look.is_open() && is_queue(found)) {
+    // Arrivals by chance wait for their first tokens on any server.
+    let by_chance = |f: &Finding| look.is_open() && f.figure(&Known::PauseShare.into()).is_none();
+    if let Some(found) = of_places(look).filter(|f| is_queue(f) && !by_chance(f)) {
         return Ok(found);
     }
     if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
         let lost = (start.ttft - alone) / start.e2e;
         // As much as would be told as one or the other is told as what it is.
         let is_little = lost < INFERRED && start.share() <= EITHER;
-        if start.ttft < SLOWER * alone || is_little {
+        // Prompts that come at once are processed in one step, and nobody waits for a place.
+        let in_steps = mean(look.prefills().iter().map(|prefill| prefill.step));
+        if start.ttft < alone * in_steps.unwrap_or(1.0).max(SLOWER) || is_little {
             return Err(Waited {
                 told,
                 excluded: Some((Known::QuietTtft, alone)),

@@ -6,7 +6,7 @@ use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
 };
 
-use super::look::{Line, Look, Seen, UnderWay, mean, median, quantile, squares};
+use super::look::{Line, Look, Seen, mean, median, quantile, squares};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::samples::{Lost, LostSample};
@@ -70,15 +70,11 @@ fn without_an_end(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
-/// An open loop in which requests pile up until the client's time limit cuts them off, or the server refuses them: they were offered, and would have been
-/// answered later.
+/// An open loop in which requests pile up until the client's time limit cuts them off: they were offered, and would have been answered later. Where the server
+/// refuses those that find it full, no queue grows.
 fn behind_its_limit(look: &Look<'_>) -> Option<view::Behind> {
     let counts = &look.cell.counts;
     let cut_off: u64 = counts.timeouts.iter().map(|(_, n)| *n).sum();
-    let refused: u64 = counts.failures.iter().map(|(.., n)| *n).sum();
-    if refuses_when_full(look) {
-        return view::behind_with(look.cell, refused);
-    }
     let behind = view::behind_with(look.cell, cut_off)?;
     let slow = become_slow(look) || waits_for_the_limit(look);
     let cut_off = is_of_time_limit(look) && slow;
@@ -131,24 +127,6 @@ fn stops_answering(look: &Look<'_>) -> bool {
     cut_off.len() >= EACH * answered.max(1) && quick
 }
 
-/// Whether an open loop's server is busy (503) for those who find as many in flight as it takes, and answers those who find fewer.
-fn refuses_when_full(look: &Look<'_>) -> bool {
-    const BUSY: u16 = 503;
-    let busy = look.lost.iter().filter(|lost| lost.status == Some(BUSY));
-    let refused: Vec<f64> = busy.map(|lost| look.ns(lost.due)).collect();
-    if !look.is_open() || refused.is_empty() || refused.len() * 10 < look.lost.len() * 9 {
-        return false;
-    }
-    let answered = UnderWay::of(look.seen.iter().map(|s| (s.from, s.end)));
-    let found: Vec<f64> = refused.iter().map(|at| answered.at(*at) as f64).collect();
-    let places = median(found.clone()).unwrap_or(0.0);
-    // The client sees an answer end a little later than the server.
-    let as_many = found.iter().filter(|n| **n + 1.0 >= places).count();
-    let own = look.seen.iter().map(|s| answered.at(s.from) as f64 - 1.0);
-    let fewer = own.filter(|n| *n < places).count();
-    places >= 2.0 && as_many * 10 >= found.len() * 9 && fewer * 4 >= look.seen.len() * 3
-}
-
 /// Requests that find a server without a queue.
 const FIRST: usize = 5;
 
@@ -170,13 +148,8 @@ fn stays_full(look: &Look<'_>) -> bool {
         .is_some_and(|(few, many)| few >= 1.0 && few * 2.0 >= many)
 }
 
-/// Whether a queue that grows makes requests fail: they meet the client's time limit, or the server's of requests.
-pub(super) fn is_of_a_limit(look: &Look<'_>) -> bool {
-    is_of_time_limit(look) || refuses_when_full(look)
-}
-
 /// Whether nearly all lost requests were cut off by the client's time limit.
-fn is_of_time_limit(look: &Look<'_>) -> bool {
+pub(super) fn is_of_time_limit(look: &Look<'_>) -> bool {
     let timed_out = look.lost.iter().filter(|lost| lost.how == Lost::TimedOut);
     !look.lost.is_empty() && timed_out.count() * 10 >= look.lost.len() * 9
 }

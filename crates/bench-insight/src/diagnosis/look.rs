@@ -46,6 +46,8 @@ pub(super) struct Together {
 pub(super) struct Prefill {
     /// Without those that the server knew, where it tells.
     pub(super) tokens: u64,
+    /// Prompts whose first tokens came in the same step.
+    pub(super) step: f64,
     /// All prompts whose first tokens came after it was sent, up to the moment of its own.
     pub(super) meanwhile: Together,
     /// TTFT of the quick quarter of as long prompts.
@@ -311,8 +313,17 @@ impl<'a> Look<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Prompts {
     pub(crate) in_progress: Cover,
-    /// When first tokens came, and the prompt tokens behind those that came at one moment.
-    firsts: Vec<(f64, f64)>,
+    firsts: Vec<Firsts>,
+}
+
+/// First tokens that came at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Firsts {
+    at: f64,
+    /// Prompt tokens behind them.
+    tokens: f64,
+    /// When the first of them was sent.
+    sent: f64,
 }
 
 impl Prompts {
@@ -326,10 +337,16 @@ impl Prompts {
     }
 
     fn of(prefills: &[Prefill], stops: &Stops) -> Self {
-        let mut each: Vec<(f64, f64)> = prefills.iter().map(|p| (p.to, p.tokens as f64)).collect();
-        each.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let at_once = each.chunk_by(|a, b| b.0 - a.0 <= 0.5 * stops.usual);
-        let step = |of: &[(f64, f64)]| Some((of.last()?.0, of.iter().map(|p| p.1).sum()));
+        let mut each: Vec<&Prefill> = prefills.iter().collect();
+        each.sort_by(|a, b| a.to.total_cmp(&b.to));
+        let at_once = each.chunk_by(|a, b| b.to - a.to <= 0.5 * stops.usual);
+        let step = |of: &[&Prefill]| {
+            Some(Firsts {
+                at: of.last()?.to,
+                tokens: of.iter().map(|p| p.tokens as f64).sum(),
+                sent: of.iter().map(|p| p.sent).fold(f64::INFINITY, f64::min),
+            })
+        };
         Self {
             in_progress: Cover::of(prefills.iter().map(|p| (p.from, p.to))),
             firsts: at_once.filter_map(step).collect(),
@@ -337,22 +354,35 @@ impl Prompts {
     }
 
     /// Whether they are what streams waited for in one of their stops: they were in progress, streams hardly moved until the next first token, and as long prompts
-    /// make streams stand still at other times too. Behind a queue some are always in progress, and any stop may end with a first token.
+    /// make streams stand still at other times too. Of a prompt that is processed in parts what is left is short: streams stood still since it was sent, and
+    /// moved for less than the stop. Behind a queue some are always in progress, and any stop may end with a first token.
     pub(crate) fn explain(&self, stop: &Standstill, stops: &Stops) -> bool {
         /// Share of a stop in which prompts were in progress, from which on they are what it waited for.
         const OF_PROMPTS: f64 = 0.7;
         /// Of the time up to the first token, and of a stop's own length, the part for which streams stand still.
         const STOOD: f64 = 0.5;
+        const REST: f64 = 0.75;
         let (from, to) = (stop.from, stop.from + stop.length);
         // A server may make the first token of a prompt and then all others' next.
         let next = self
             .firsts
-            .partition_point(|first| first.0 < to - 1.5 * stops.usual);
-        let Some((first, tokens)) = self.firsts.get(next).copied() else {
+            .partition_point(|first| first.at < to - 1.5 * stops.usual);
+        let Some(Firsts {
+            at: first,
+            tokens,
+            sent,
+        }) = self.firsts.get(next).copied()
+        else {
             return false;
         };
+        let in_parts = stops.stood(sent, first) >= STOOD * (first - sent);
+        let rest = if in_parts {
+            REST * stop.length
+        } else {
+            0.5 * stops.usual
+        };
         let moved = first - to - stops.stood(to, first);
-        moved <= (STOOD * (first - to)).max(0.5 * stops.usual)
+        moved <= (STOOD * (first - to)).max(rest)
             && self.in_progress.within(from, to) >= OF_PROMPTS * stop.length
             && self.make_streams_stand(tokens, first - from, STOOD * stop.length, stops)
     }
@@ -367,13 +397,13 @@ impl Prompts {
         if length < STANDS_OUT * stops.usual {
             return true;
         }
-        let alike = |step: &&(f64, f64)| {
-            step.1 >= 0.75 * tokens && stops.streams_at(step.0 - 0.5 * within) > 0
+        let alike = |step: &&Firsts| {
+            step.tokens >= 0.75 * tokens && stops.streams_at(step.at - 0.5 * within) > 0
         };
         let spread = self.firsts.iter().step_by(self.firsts.len() / MOST + 1);
         let (mut n, mut stood) = (0.0, 0.0);
-        for (first, _) in spread.filter(alike) {
-            let before = stops.stood(first - within, first + 1.5 * stops.usual);
+        for Firsts { at, .. } in spread.filter(alike) {
+            let before = stops.stood(at - within, at + 1.5 * stops.usual);
             n += 1.0;
             stood += if before >= length { 1.0 } else { 0.0 };
         }
@@ -417,6 +447,7 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
             let prefill = Prefill {
                 tokens,
+                step: 1.0,
                 meanwhile: Together::default(),
                 quick,
                 sent,
@@ -427,13 +458,19 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
         })
         .collect();
     in_steps(&mut alone, each);
-    alone
+    let hidden = requests().filter(|r| r.ttft.is_some());
+    let of_each = alone
         .into_iter()
-        .map(|(prefill, takes)| Prefill {
-            from: prefill.from.max(prefill.to - 1.2 * takes),
+        .zip(hidden.map(RequestSample::hidden_time));
+    let without = of_each.map(|((prefill, takes), hidden)| {
+        let to = prefill.to - hidden;
+        Prefill {
+            from: prefill.from.max(to - 1.2 * (takes - hidden).max(0.0)),
+            to,
             ..prefill
-        })
-        .collect()
+        }
+    });
+    without.collect()
 }
 
 /// Counts what was processed before each first token, and adds what the others of its step cost; each with the time that it takes alone.
@@ -466,12 +503,14 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
         let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
         let one_by_one: f64 = step.iter().map(|(prefill, _)| prefill.quick).sum();
         let to = step.last().map_or(0.0, |(prefill, _)| prefill.to);
-        all.prompts += step.len() as f64;
+        let prompts = step.len() as f64;
+        all.prompts += prompts;
         all.tokens += tokens;
         for (prefill, takes) in step {
             let ended = until.partition_point(|(to, _)| *to <= prefill.sent);
             let before = ended.checked_sub(1).and_then(|last| until.get(last));
             let before = before.map_or(Together::default(), |(_, before)| *before);
+            prefill.step = prompts;
             prefill.meanwhile = Together {
                 prompts: all.prompts - before.prompts,
                 tokens: all.tokens - before.tokens,

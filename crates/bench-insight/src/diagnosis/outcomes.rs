@@ -96,8 +96,11 @@ pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Fin
         cell.metrics.get(&Metric::E2e)?,
     );
     let at_once = cell.windows.whole.as_ref()?.peak_in_flight as f64;
-    let (n, of) = (opened.n as f64, all.n as f64);
-    let replaced = cell.counts.replaced_connections as f64 / cell.counts.completed.max(1) as f64;
+    // An answer that breaks off takes its connection along.
+    let broken = broken_off(cell) as f64;
+    let (n, of) = ((opened.n as f64 - broken).max(0.0), all.n as f64);
+    let replaced = (cell.counts.replaced_connections as f64 - broken).max(0.0)
+        / cell.counts.completed.max(1) as f64;
     let few = n < PART * of && replaced <= super::LEAST;
     if asked == Some("per-request") || few || n < TIMES * at_once {
         return None;
@@ -124,6 +127,16 @@ pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Fin
         )
         .refuted_by(Experiment::KeptConnections)
         .done()
+}
+
+/// Requests that were lost otherwise than by an answer that said so.
+fn broken_off(cell: &CellRecord) -> u64 {
+    let counts = &cell.counts;
+    let failures = counts.failures.iter();
+    let of_status = failures.filter(|(_, kind, _)| *kind == FailureKind::Status);
+    counts
+        .lost()
+        .saturating_sub(of_status.map(|(.., n)| n).sum())
 }
 
 /// How many lost requests of the cell so many of those that are looked at stand for: of long runs every second, fourth, … is kept, and of several

@@ -8,6 +8,7 @@ use super::levels::{self, Level, Parts, Rhythm};
 use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile, squares};
 use super::machines::is_local;
+use super::places::Places;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
 use crate::samples::RequestSample;
@@ -21,6 +22,9 @@ const FEWEST: usize = 40;
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let points = look.slowness();
+    if follows_places(look) {
+        return None;
+    }
     // A period may begin slowly.
     if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
         return rhythm.finding(look);
@@ -80,6 +84,12 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Whether an open loop's answers wait for a place with their first token, now more and now less, and are as quick as ever once they have it.
+fn follows_places(look: &Look<'_>) -> bool {
+    let pace = Places::pace(look).filter(|_| look.is_open());
+    pace.is_some_and(|pace| levels::of(&pace).is_empty())
+}
+
 /// A time per token that moves in whatever way while nothing else was found, as where heat holds a server back, a cache fills or memory is collected: neither
 /// levels nor a line need fit, but when a request was sent tells more of it than the number in flight does, and nothing of its lengths.
 pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
@@ -87,7 +97,7 @@ pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
     const MOVES: f64 = 0.15;
     /// Of the variance, what one step may leave of itself: a request is under way when it comes.
     const LEFT_OF_A_STEP: f64 = 0.1;
-    if look.load_moves() {
+    if look.load_moves() || follows_places(look) {
         return None;
     }
     // slower answers pile up, too

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::look::{Look, median, quantile};
+use super::load::gap;
+use super::look::{Look, Prefill, Seen, median, quantile};
 
 /// Requests that wait for one of a number of places.
 pub(super) struct Places {
@@ -12,43 +13,61 @@ pub(super) struct Places {
     pub(super) waiting: f64,
     /// Share of the users' time that they wait.
     pub(super) share: f64,
+    /// Whether they hold their first token while they wait: another part of the server made it.
+    pub(super) after_first: bool,
     /// Whether most of the time that they run is before their first token: prompts that are processed so many at once look the same.
     pub(super) may_be_prefill: bool,
 }
 
+/// A request that waits from some moment on, then runs, and ends.
+type Turn = (f64, f64, f64);
+
 impl Places {
-    /// A request runs from its first token on, and as long before as the quickest of its length take; before that it waits. In a queue as many run whenever
-    /// somebody waits, and hardly ever more. What is slow for another reason waits whoever else runs.
+    /// Those before the first token or after it, whichever keep users longer.
     pub(super) fn of(look: &Look<'_>) -> Option<Self> {
+        let (turns, may_be_prefill) = until_first(look)?;
+        let before = Self::of_turns(look, &turns).map(|places| Self {
+            may_be_prefill,
+            ..places
+        });
+        let after = Self::of_turns(look, &until_second(look)).map(|places| Self {
+            after_first: true,
+            ..places
+        });
+        let both = before.into_iter().chain(after);
+        both.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    /// What a token takes those that wait with their first token once they run, by when they were sent, where they do: the time per token tells how long they waited.
+    pub(super) fn pace(look: &Look<'_>) -> Option<Vec<(f64, f64)>> {
+        Self::of(look).filter(|places| places.after_first)?;
+        let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
+        let each = with_ttft.zip(until_second(look)).filter_map(|(s, turn)| {
+            let tokens = s.request.streamed_tokens()?.checked_sub(1)?;
+            Some((s.sent, (turn.2 - turn.1) / f64::from(tokens.max(1))))
+        });
+        Some(each.collect())
+    }
+
+    /// In a queue as many run whenever somebody waits, and hardly ever more. What is slow for another reason waits whoever else runs.
+    fn of_turns(look: &Look<'_>, turns: &[Turn]) -> Option<Self> {
         const FEWEST: usize = 20;
-        const QUICKEST: f64 = 0.03;
         /// Of the time in which somebody waits, and of all the time.
         const AS_MANY: f64 = 0.75;
         const MORE: f64 = 0.2;
-        let with_ttft = || {
-            let seen = look.seen.iter().filter(|s| s.first.is_some());
-            seen.zip(look.prefills())
-        };
-        let over = with_ttft().filter_map(|(s, prefill)| Some(s.request.ttft? / prefill.quick));
-        let quickest = quantile(over.collect(), QUICKEST)?;
         // when, what it changes of those that run, and of those that wait
         let mut edges: Vec<(f64, i32, i32)> = Vec::new();
-        let mut alone = Vec::new();
-        for (seen, prefill) in with_ttft() {
-            let begins = (seen.first? - quickest * prefill.quick).max(seen.sent);
-            edges.extend([(seen.sent, 0, 1), (begins, 1, -1), (seen.end, -1, 0)]);
-            alone.push((seen.end - seen.first?) / (seen.first? - begins));
+        for (from, begins, to) in turns {
+            edges.extend([(*from, 0, 1), (*begins, 1, -1), (*to, -1, 0)]);
         }
         edges.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut running, mut waiting) = (0, 0);
+        let (mut running, mut waiting, mut waited) = (0, 0, 0.0);
         let (mut beside_waiting, mut all) = (BTreeMap::new(), BTreeMap::new());
-        let (mut waited, mut taken) = (0.0, 0.0);
         for pair in edges.windows(2) {
             let (edge, time) = (pair[0], pair[1].0 - pair[0].0);
             running += edge.1;
             waiting += edge.2;
             waited += f64::from(waiting) * time;
-            taken += f64::from(running + waiting) * time;
             *all.entry(running).or_insert(0.0) += time;
             if waiting > 0 {
                 *beside_waiting.entry(running).or_insert(0.0) += time;
@@ -59,12 +78,53 @@ impl Places {
         let (places, lasted) = most.map(|(places, lasted)| (*places, *lasted))?;
         let more: f64 = all.range(places + 1..).map(|(_, time)| time).sum();
         let always = lasted >= AS_MANY * of(&beside_waiting) && more <= MORE * of(&all);
-        (always && places > 0 && alone.len() >= FEWEST).then_some(())?;
+        let several = places > 0 && turns.len() >= FEWEST;
+        (always && several && waited > 0.0).then_some(())?;
         Some(Self {
             running: f64::from(places),
             waiting: waited / of(&all),
-            share: waited / taken,
-            may_be_prefill: median(alone)? < 1.0,
+            share: waited / look.taken(),
+            after_first: false,
+            may_be_prefill: false,
         })
     }
+}
+
+/// A request runs from its first token on, and as long before as the quickest of its length take; before that it waits. And whether most run for longer before
+/// their first token than after it.
+fn until_first(look: &Look<'_>) -> Option<(Vec<Turn>, bool)> {
+    const QUICKEST: f64 = 0.03;
+    let with_ttft = || {
+        let seen = look.seen.iter().filter(|s| s.first.is_some());
+        seen.zip(look.prefills())
+    };
+    let over = with_ttft().filter_map(|(s, prefill)| Some(s.request.ttft? / prefill.quick));
+    let quickest = quantile(over.collect(), QUICKEST)?;
+    let turn = |(s, prefill): (&Seen<'_>, &Prefill)| {
+        let begins = (s.first? - quickest * prefill.quick).max(s.sent);
+        Some((s.sent, begins, s.end, s.first?))
+    };
+    let turns: Vec<_> = with_ttft().filter_map(turn).collect();
+    let longer = turns
+        .iter()
+        .map(|(_, begins, end, first)| (end - first) / (first - begins));
+    let may_be_prefill = median(longer.collect())? < 1.0;
+    let turns = turns
+        .iter()
+        .map(|(sent, begins, end, _)| (*sent, *begins, *end));
+    Some((turns.collect(), may_be_prefill))
+}
+
+/// A request holds its first token and waits where the next stands out, but for the usual gap.
+fn until_second(look: &Look<'_>) -> Vec<Turn> {
+    let usual = gap(look.cell).unwrap_or(0.0);
+    let turns = look.seen.iter().filter_map(|s| {
+        let first = s.first?;
+        let stalls = s.request.stalls.iter();
+        let mut stalls = stalls.map(|(at, length)| (look.ns(*at), *length));
+        let wait = stalls.find(|(at, _)| *at <= first + 1.0);
+        let begins = wait.map_or(first, |(at, length)| (at + length - usual).max(first));
+        Some((first, begins, s.end))
+    });
+    turns.collect()
 }

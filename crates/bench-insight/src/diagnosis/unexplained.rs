@@ -4,6 +4,7 @@
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
+use super::places::Places;
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -376,26 +377,53 @@ pub(super) struct Late {
     ratio: f64,
     /// Of the users' time, what is beyond the quick quarter's.
     cost: f64,
+    /// Whether they are those of one stretch of time.
+    are_a_level: bool,
+}
+
+/// A first token: when it was asked for, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
+struct First {
+    sent: f64,
+    took: f64,
+    quick: f64,
+}
+
+fn firsts(look: &Look<'_>) -> Vec<First> {
+    let (stops, _) = over_time::not_of_prompts(look);
+    let stops = Cover::of(stops.iter().map(|s| (s.from, s.from + s.length)));
+    let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
+    let firsts = with_ttft.zip(look.prefills()).filter_map(|(s, prefill)| {
+        Some(First {
+            sent: s.sent,
+            took: s.request.ttft? - stops.within(s.sent, s.first?),
+            quick: prefill.quick,
+        })
+    });
+    let mut firsts: Vec<First> = firsts.collect();
+    firsts.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+    firsts
 }
 
 /// Those of a part of the requests: few are chance, and most are no kind of their own.
 pub(super) fn late(look: &Look<'_>) -> Option<Late> {
     const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
-    let prefills = look.prefills();
-    let first = look.seen.iter().filter_map(|s| s.request.ttft);
-    let pairs: Vec<(f64, f64)> = first.zip(prefills.iter().map(|p| p.quick)).collect();
-    let late: Vec<f64> = pairs
+    /// Of the variance of being late or not, what one change leaves of it.
+    const LEFT: f64 = 0.3;
+    let all = firsts(look);
+    let is_late = |f: &&First| f.took > LATE * f.quick;
+    let late = all.iter().filter(is_late).map(|f| f.took / f.quick);
+    let late: Vec<f64> = late.collect();
+    let beyond = all.iter().map(|f| (f.took - ALIKE * f.quick).max(0.0));
+    let kinds = all
         .iter()
-        .filter(|(ttft, quick)| *ttft > LATE * quick)
-        .map(|(ttft, quick)| ttft / quick)
-        .collect();
-    let beyond = pairs
-        .iter()
-        .map(|(ttft, quick)| (ttft - ALIKE * quick).max(0.0));
+        .map(|f| (f.sent, f64::from(u8::from(is_late(&f)))));
+    let kinds: Vec<(f64, f64)> = kinds.collect();
+    let two = over_time::two_levels(&kinds);
     let found = Late {
-        share: late.len() as f64 / pairs.len().max(1) as f64,
+        share: late.len() as f64 / all.len().max(1) as f64,
         cost: beyond.sum::<f64>() / look.taken(),
         ratio: median(late)?,
+        are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().map(|p| p.1))),
     };
     (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
 }
@@ -407,9 +435,8 @@ fn late_and_costly(look: &Look<'_>) -> Option<Late> {
 
 /// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody.
 pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
-    let late = late_and_costly(look)?;
-    let first = look.seen.iter().filter_map(|s| s.request.ttft);
-    let over = first.zip(look.prefills()).map(|(ttft, p)| ttft / p.quick);
+    let late = late_and_costly(look).filter(|late| !late.are_a_level)?;
+    let over = firsts(look).into_iter().map(|f| f.took / f.quick);
     let is_one = are_two_kinds(over.collect()) && !wait_in_line(look);
     is_one.then(|| late.finding(look))?
 }
@@ -551,18 +578,31 @@ impl Company {
     }
 }
 
+/// Whether answers wait for one of a number of places once they have their first token.
+fn wait_after_first(look: &Look<'_>) -> bool {
+    Places::of(look).is_some_and(|places| places.after_first)
+}
+
+/// The pauses of an answer but for one at its beginning in which it waits for a place.
+fn own_pauses<'a>(seen: &Seen<'a>, queue: bool) -> impl Iterator<Item = &'a (Stamp, f64)> {
+    let first = seen.request.ttft.unwrap_or(0.0);
+    let waits = move |at: Stamp| queue && (at - seen.request.start).as_f64() <= first;
+    seen.request.stalls.iter().filter(move |s| !waits(s.0))
+}
+
 fn pauses_of(look: &Look<'_>) -> Option<Stood> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
     let taken = look.taken();
     let prompts = &look.prompts().in_progress;
+    let queue = wait_after_first(look);
     let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
     firsts.sort_by(f64::total_cmp);
     let usual = look.tpot().unwrap_or(0.0);
     let company = Company::of(look);
     let (mut stood, mut beside, mut until_first, mut go_on) = (0.0, 0.0, 0.0, 0.0);
-    for (at, length) in look.seen.iter().flat_map(|s| &s.request.stalls) {
+    for (at, length) in look.seen.iter().flat_map(|s| own_pauses(s, queue)) {
         let (from, to) = (look.ns(*at), look.ns(*at) + length);
         stood += length;
         beside += prompts.within(from, to);
@@ -626,6 +666,7 @@ impl Interrupted {
         }
         let company = Company::of(look);
         let prompts = &look.prompts().in_progress;
+        let queue = wait_after_first(look);
         let of_prompts = pauses_of(look).is_some_and(|stood| stood.may_be_of_prompts());
         // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt that may be why is in progress.
         let one_by_one = look.stops().one_by_one;
@@ -642,7 +683,7 @@ impl Interrupted {
             cost: 0.0,
         };
         for seen in &look.seen {
-            let own = seen.request.stalls.iter().filter(alone).map(|s| s.1);
+            let own = own_pauses(seen, queue).filter(alone).map(|s| s.1);
             let before = found.lengths.len();
             found.lengths.extend(own);
             found.requests += usize::from(found.lengths.len() > before);
@@ -690,7 +731,8 @@ pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
             Experiment::OneAtATime,
         )
     } else {
-        let lengths = look.seen.iter().flat_map(|s| &s.request.stalls);
+        let queue = wait_after_first(look);
+        let lengths = look.seen.iter().flat_map(|s| own_pauses(s, queue));
         let lengths: Vec<f64> = lengths.map(|(_, length)| *length).collect();
         let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
         are_a_kind(&lengths, usual).then_some(())?;

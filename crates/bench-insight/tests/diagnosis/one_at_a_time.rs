@@ -541,6 +541,20 @@ fn at_times(asked: &Asked, times: f64) -> (Ms, Ms) {
 }
 
 #[test]
+fn prompts_whose_later_tokens_take_longer_are_prefill() {
+    // 5, 19 and 106 tokens: 20, 28 and 287 ms
+    let serves: Serves = |asked| {
+        let prompt = asked.prompt as f64;
+        (20.0 + 0.024 * prompt * prompt, 6.0)
+    };
+    let all = said(&[12], 12, serves);
+    assert_eq!(causes(&all), [Cause::Prefill]);
+    // what does not grow with the prompt may be the way to the server
+    let all = said(&[12], 12, |_| (200.0, 6.0));
+    assert_eq!(causes(&all), [Cause::WaitingOrPrefill]);
+}
+
+#[test]
 fn a_level_that_jumps_inside_a_cell_of_a_grid_is_a_step() {
     // 16.3 s in all; the jump comes inside a cell of ten
     let serves: Serves = |asked| at_times(asked, if asked.at >= 9e3 { 1.8 } else { 1.0 });

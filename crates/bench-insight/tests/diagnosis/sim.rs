@@ -31,6 +31,10 @@ pub(crate) struct Server {
     pub(crate) prefill_token: Ms,
     /// Whether a prompt's prefill holds everybody up.
     pub(crate) blocking: bool,
+    /// Prompt tokens that a step takes up beside the tokens of all, and what each thousand before them adds to the time of one, as a part of it.
+    pub(crate) chunks: Option<(u64, f64)>,
+    /// Whether another machine processes prompts and sends the first token, after which a request waits for its place.
+    pub(crate) apart: bool,
     /// Whether prompts are processed one after the other, though the server counts all of them as running.
     pub(crate) serial: bool,
     /// Whether answers are not streamed.
@@ -78,6 +82,8 @@ impl Default for Server {
             prefill: 20.0,
             prefill_token: 0.05,
             blocking: false,
+            chunks: None,
+            apart: false,
             serial: false,
             at_once: false,
             freezes: Vec::new(),
@@ -165,6 +171,8 @@ struct Request {
     cached: bool,
     events: Vec<Ms>,
     ready: Ms,
+    /// Tokens of the prompt that are still to be processed in steps.
+    left: u64,
     started: bool,
     evicted: bool,
 }
@@ -220,6 +228,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 cached: cell.server.cache.is_some_and(|known| known(number)),
                 events: Vec::new(),
                 ready: 0.0,
+                left: 0,
                 started: false,
                 evicted: cell.server.evicts.is_some_and(|every| number % every == 0),
             };
@@ -254,6 +263,13 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 }
             } else {
                 bucket -= 1.0;
+                let mut request = request;
+                if cell.server.apart {
+                    request.ready =
+                        due + cell.server.prefill + cell.server.prefill_token * input as f64;
+                    request.started = true;
+                    request.events.push(request.ready);
+                }
                 queues[request.endpoint].push_back(request);
             }
         }
@@ -301,7 +317,12 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
             };
             let prefill =
                 (cell.server.prefill + cell.server.prefill_token * tokens as f64) * factor;
-            if cell.server.blocking {
+            if cell.server.apart {
+                request.ready = request.ready.max(now);
+            } else if cell.server.chunks.is_some() {
+                request.left = tokens;
+                request.ready = f64::INFINITY;
+            } else if cell.server.blocking {
                 step += prefill;
                 request.ready = now;
             } else if cell.server.serial {
@@ -311,6 +332,19 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 request.ready = now + prefill;
             }
             running[replica].push(request);
+        }
+        if let Some((chunk, grows)) = cell.server.chunks {
+            let mut room = chunk;
+            for request in running[replica].iter_mut().filter(|r| r.left > 0) {
+                let part = request.left.min(room);
+                let before = (request.input - request.left) as f64 / 1e3;
+                step += cell.server.prefill_token * part as f64 * (1.0 + grows * before) * factor;
+                room -= part;
+                request.left -= part;
+                if request.left == 0 {
+                    request.ready = now;
+                }
+            }
         }
         let active = running[replica].iter().filter(|r| r.ready <= now).count();
         step += if active == 0 && step <= 0.0 {
@@ -334,7 +368,8 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
         let mut kept = Vec::new();
         for mut request in running[replica].drain(..) {
             if request.ready <= now {
-                let at = if request.started || cell.server.blocking {
+                let at = if request.started || cell.server.blocking || cell.server.chunks.is_some()
+                {
                     then
                 } else {
                     then.max(request.ready)

@@ -276,3 +276,45 @@ fn a_server_at_which_the_warm_up_still_streams_does_not_stand_still() {
     let stopped = vec![warm(&[(301.0, 1200.0)]); 4];
     assert!(samples(stopped).stall().is_some());
 }
+
+/// One in some number waits longer, whatever the others do; from 6 s on nobody gets a first token for 1.4 s, where there is a stop.
+fn slow_by_chance(every: u32, stop: bool) -> Option<Stall> {
+    let back = 7400.0;
+    let answer = |i: u32| {
+        let due = 230.0 * f64::from(i);
+        let own = if i % every == 3 { 1500.0 } else { 50.0 };
+        let held = stop && (6000.0..back).contains(&(due + own));
+        let first = if held { back + 50.0 } else { due + own };
+        RequestSample {
+            due: at(due),
+            start: at(due),
+            end: at(first + 200.0),
+            ttft: Some((first - due) * MS),
+            output_tokens: Some(20),
+            input_tokens: Some(60),
+            events: 20,
+            ..RequestSample::default()
+        }
+    };
+    let mut requests: Vec<RequestSample> = (0..40).map(answer).collect();
+    // the last are slow, and nobody comes after them
+    requests.retain(|r| stop || r.due <= at(230.0 * f64::from(3 + 3 * every)));
+    CellSamples {
+        requests,
+        ..CellSamples::default()
+    }
+    .stall()
+}
+
+#[test]
+fn first_tokens_that_are_late_by_themselves_are_no_stop() {
+    for every in [5, 7, 9] {
+        assert_eq!(slow_by_chance(every, false), None, "one in {every}");
+        let stall = slow_by_chance(every, true).unwrap();
+        let (from, length) = (stall.from.as_f64() / MS, stall.length.as_f64() / MS);
+        assert!(
+            (5_800.0..6_200.0).contains(&from) && length > 1_200.0,
+            "{from} {length}"
+        );
+    }
+}
