@@ -1,7 +1,8 @@
 //! What a server suffers over time, as its configuration says: pauses, other speeds, cold starts, limits, outages.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::clock::{from_ns_f64, now_ns};
 use crate::config::{Cold, EngineConfig, Outage, Pause, PauseOf, RateLimit, Slowdown};
@@ -127,11 +128,7 @@ impl Conditions {
 
     /// `Retry-After` of a request that the rate limit turns away at `now`, s.
     pub(crate) fn turned_away(&self, now: u64) -> Option<u64> {
-        let mut bucket = self
-            .limit
-            .as_ref()?
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.limit.as_ref()?.lock();
         let passed = now.saturating_sub(bucket.filled_ns) as f64 / 1e9;
         bucket.filled_ns = bucket.filled_ns.max(now);
         bucket.level =

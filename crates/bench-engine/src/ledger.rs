@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// The truth about one request.
@@ -117,23 +117,23 @@ impl Ledger {
 
     /// A copy of what is kept, oldest first.
     pub fn entries(&self) -> Vec<Entry> {
-        self.lock().entries.iter().cloned().collect()
+        self.kept.lock().entries.iter().cloned().collect()
     }
 
     /// Takes what is kept and leaves the ledger empty.
     pub fn take(&self) -> Vec<Entry> {
-        std::mem::take(&mut *self.lock()).entries.into()
+        std::mem::take(&mut *self.kept.lock()).entries.into()
     }
 
     /// How many entries were dropped because the ledger was full, since it was last emptied.
     pub fn dropped(&self) -> u64 {
-        self.lock().dropped
+        self.kept.lock().dropped
     }
 
     /// One JSON object a line, oldest first, as `GET /ledger` answers.
     pub fn to_json_lines(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for entry in &self.lock().entries {
+        for entry in &self.kept.lock().entries {
             // Writing plain data to memory cannot fail.
             if serde_json::to_writer(&mut out, entry).is_ok() {
                 out.write_all(b"\n").ok();
@@ -143,7 +143,7 @@ impl Ledger {
     }
 
     pub(crate) fn push(&self, entry: Entry) {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if self.capacity == 0 {
             return;
         }
@@ -152,9 +152,5 @@ impl Ledger {
             kept.dropped += 1;
         }
         kept.entries.push_back(entry);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

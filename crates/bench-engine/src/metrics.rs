@@ -1,8 +1,10 @@
 //! The engine's own figures, in vLLM's Prometheus names, so that everything a real server offers can be exercised.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::config::Limits;
 
@@ -140,12 +142,12 @@ impl Metrics {
     }
 
     pub(crate) fn first_token(&self, seconds_after: f64) {
-        self.times().ttft.add(seconds_after, 1);
+        self.times.lock().ttft.add(seconds_after, 1);
     }
 
     pub(crate) fn gap(&self, ns: u64, tokens: u32) {
         let each = ns as f64 / 1e9 / f64::from(tokens.max(1));
-        self.times().itl.add(each, u64::from(tokens));
+        self.times.lock().itl.add(each, u64::from(tokens));
     }
 
     pub(crate) fn request_over(&self, phases: Phases, finish: Option<crate::engine::Finish>) {
@@ -160,7 +162,7 @@ impl Metrics {
             return;
         }
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let mut times = self.times();
+        let mut times = self.times.lock();
         let whole = phases.last_ns.saturating_sub(phases.arrived_ns);
         times.e2e.add(seconds(whole), 1);
         times.queue.add(seconds(phases.queue()), 1);
@@ -174,7 +176,7 @@ impl Metrics {
         let labels = format!("model_name=\"{model}\",engine=\"0\"");
         let gauge = |of: &AtomicI64| Shown::Number(of.load(Relaxed) as f64);
         let counter = |of: &AtomicU64| Shown::Number(of.load(Relaxed) as f64);
-        let times = self.times();
+        let times = self.times.lock();
         let shown = [
             gauge(&self.running),
             gauge(&self.waiting),
@@ -216,10 +218,6 @@ impl Metrics {
             }
         }
         out
-    }
-
-    fn times(&self) -> std::sync::MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

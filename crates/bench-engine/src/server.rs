@@ -6,10 +6,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
@@ -60,8 +61,21 @@ impl Server {
         let conditions = Arc::new(Conditions::new(&config));
         let (text, engine) = start.engine(&mut config, &metrics, &conditions)?;
         let (address, unix) = (listener.address, config.unix.clone());
-        let shared = Shared::new(config, text, engine, (metrics, conditions), tls);
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            ledger: Ledger::new(config.ledger_capacity),
+            conditions,
+            tls,
+            gone: watch::Sender::new(false),
+            config,
+            text,
+            engine,
+            metrics,
+            started: crate::clock::unix_seconds(),
+            requests: AtomicU64::new(0),
+            sequences: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            accepted: Mutex::default(),
+        });
         start.serve(&shared, listener)?;
         Ok(Self {
             address,
@@ -279,30 +293,6 @@ pub(crate) struct Local {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        config: EngineConfig,
-        text: Text,
-        engine: Engine,
-        (metrics, conditions): (Arc<Metrics>, Arc<Conditions>),
-        tls: Option<TlsAcceptor>,
-    ) -> Self {
-        Self {
-            ledger: Ledger::new(config.ledger_capacity),
-            conditions,
-            tls,
-            gone: watch::Sender::new(false),
-            config,
-            text,
-            engine,
-            metrics,
-            started: crate::clock::unix_seconds(),
-            requests: AtomicU64::new(0),
-            sequences: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            accepted: Mutex::default(),
-        }
-    }
-
     pub(crate) fn next_request(&self) -> u64 {
         self.requests.fetch_add(1, Relaxed)
     }
@@ -313,7 +303,7 @@ impl Shared {
 
     pub(crate) fn next_connection(&self) -> u64 {
         self.conditions.connected();
-        let mut accepted = self.accepted();
+        let mut accepted = self.accepted.lock();
         if accepted.len() < self.config.ledger_capacity {
             accepted.push(Connection {
                 accepted_ns: now_ns(),
@@ -326,7 +316,7 @@ impl Shared {
     /// A request was read on a connection; gives when that was accepted.
     pub(crate) fn carried_one(&self, connection: u64) -> Option<u64> {
         let at = usize::try_from(connection).ok()?;
-        let mut accepted = self.accepted();
+        let mut accepted = self.accepted.lock();
         let connection = accepted.get_mut(at)?;
         connection.carried += 1;
         Some(connection.accepted_ns)
@@ -334,11 +324,7 @@ impl Shared {
 
     /// Requests that each connection carried, in the order of accepting.
     pub(crate) fn carried(&self) -> Vec<u64> {
-        self.accepted().iter().map(|one| one.carried).collect()
-    }
-
-    fn accepted(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accepted.lock().iter().map(|one| one.carried).collect()
     }
 
     /// The planned faults that strike a request, or a connection at its accepting.

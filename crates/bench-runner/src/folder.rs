@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bench_schema::{
     BEGIN_FILE, JournalPart, MOST_RUN_BYTES, PartMeter, RunRecord, hold_folder, read_file,
 };
+use parking_lot::Mutex;
 
 use crate::RunError;
 use crate::config::Settings;
@@ -79,7 +79,7 @@ impl RunDirectory {
     /// # Errors
     /// Where it is gone, and cannot be made again.
     pub(crate) fn path(&self) -> Result<PathBuf, RunError> {
-        let mut home = self.home();
+        let mut home = self.home.lock();
         let old = home.path.clone();
         if !home.is_ours() {
             home.make_again().map_err(|error| cannot(&old, error))?;
@@ -96,7 +96,7 @@ impl RunDirectory {
 
     /// Where it was last.
     pub(crate) fn name(&self) -> PathBuf {
-        self.home().path.clone()
+        self.home.lock().path.clone()
     }
 
     /// Write what is to be measured: enough to recover the records where `run.json` is lost.
@@ -107,7 +107,7 @@ impl RunDirectory {
 
     /// The same with the last cell of `record`, which a search came to.
     pub(crate) fn begin_cell(&self, record: &RunRecord) -> Result<(), RunError> {
-        let begun = self.home().begun.clone();
+        let begun = self.home.lock().begun.clone();
         if let (Some((mut begun, _)), Some(cell)) = (begun, record.cells.last()) {
             begun.cells.push(cell.clone());
             self.write_begun(begun)?;
@@ -118,13 +118,13 @@ impl RunDirectory {
     fn write_begun(&self, record: RunRecord) -> Result<(), RunError> {
         let text = self.json(&record)?;
         self.write(BEGIN_FILE, &text)?;
-        self.home().begun = Some((record, text));
+        self.home.lock().begun = Some((record, text));
         Ok(())
     }
 
     /// What was written when it began, as the list of journals names it: all before its cells, since a search adds cells.
     pub(crate) fn begun(&self) -> Option<JournalPart> {
-        let home = self.home();
+        let home = self.home.lock();
         let (_, text) = home.begun.as_ref()?;
         let until = text.find("\n \"cells\"").unwrap_or(text.len());
         let mut written = PartMeter::default();
@@ -150,11 +150,6 @@ impl RunDirectory {
 
     fn json(&self, record: &RunRecord) -> Result<String, RunError> {
         record.to_json().map_err(|e| cannot(&self.name(), e.into()))
-    }
-
-    fn home(&self) -> MutexGuard<'_, Home> {
-        // nothing is half done while it is held
-        self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

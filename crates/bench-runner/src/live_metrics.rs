@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bench_metrics::{latency, token_gaps};
@@ -14,6 +14,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -175,7 +176,7 @@ impl LiveMetrics {
 
     /// What was counted last, to look at; nothing is counted meanwhile.
     pub(crate) fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+        self.whole.lock()
     }
 
     /// A machine or a server told how it is.

@@ -1,9 +1,10 @@
 //! One stretch of load: a warm-up, a measurement, or both without a pause between them; what is started when, and when nothing is any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bench_schema::{Load, Nanos, Phase as PhaseKind, PlanHash, Stamp};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::RunError;
@@ -95,12 +96,6 @@ impl Part {
         self.queues.iter().map(|queue| queue.len()).sum()
     }
 
-    fn not_reached(&self) -> MutexGuard<'_, (u64, PlanHash)> {
-        // nothing is half done while it is held
-        let taken = self.not_reached.lock();
-        taken.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many requests were planned, and the sum of their hashes: those that were handed out, without the turns that the load did not reach.
     pub(crate) fn planned(&self) -> (u64, PlanHash) {
         let mut sum = (0, PlanHash::default());
@@ -109,7 +104,7 @@ impl Part {
             sum.0 += requests;
             sum.1 += hash;
         }
-        let (requests, hash) = *self.not_reached();
+        let (requests, hash) = *self.not_reached.lock();
         sum.0 -= requests;
         sum.1 -= hash;
         sum
@@ -321,7 +316,7 @@ impl Phase {
                 _ => &self.measure,
             };
             if let Some(part) = part {
-                let mut not_reached = part.not_reached();
+                let mut not_reached = part.not_reached.lock();
                 not_reached.0 += 1;
                 not_reached.1 += hash;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 
 use bench_client::RequestEncoder;
@@ -10,6 +10,7 @@ use bench_schema::{Nanos, PlanHash, Stamp};
 use bench_workload::{
     PlanIter, Planned, TokenCounter, WorkloadError, continue_conversation, continued_size,
 };
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::RunError;
@@ -90,7 +91,7 @@ impl Planner {
 
 impl Drop for Planner {
     fn drop(&mut self) {
-        self.handle.inbox().closed = true;
+        self.handle.shared.inbox.lock().closed = true;
         self.handle.wake();
         if let Some(thread) = self.thread.take() {
             // one that panicked has left its queues ended, and whoever waited was told
@@ -114,14 +115,6 @@ impl PlannerHandle {
                 counter,
             }),
         }
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // nothing is half done while it is held
-        self.shared
-            .inbox
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self) {
@@ -152,7 +145,7 @@ impl PlannerHandle {
                 encoder: Arc::clone(&self.shared.encoder),
             },
         };
-        let mut inbox = self.inbox();
+        let mut inbox = self.shared.inbox.lock();
         if inbox.closed {
             drop(feed); // which ends its queues with an error
         } else {
@@ -178,7 +171,7 @@ impl PlannerHandle {
             reply,
         };
         {
-            let mut inbox = self.inbox();
+            let mut inbox = self.shared.inbox.lock();
             if inbox.closed {
                 return None; // the turn is dropped here, and recorded as lost
             }
@@ -273,13 +266,13 @@ impl PlannerLoop {
     }
 
     fn is_open(&self) -> bool {
-        !self.handle.inbox().closed
+        !self.handle.shared.inbox.lock().closed
     }
 
     /// Do one thing; false where there was nothing to do.
     pub(crate) fn work(&mut self) -> bool {
         let turn = {
-            let mut inbox = self.handle.inbox();
+            let mut inbox = self.handle.shared.inbox.lock();
             self.feeds.append(&mut inbox.feeds);
             inbox.turns.pop_front()
         };
@@ -326,7 +319,7 @@ impl PlannerLoop {
 impl Drop for PlannerLoop {
     fn drop(&mut self) {
         let left = {
-            let mut inbox = self.handle.inbox();
+            let mut inbox = self.handle.shared.inbox.lock();
             let left = std::mem::take(&mut *inbox);
             inbox.closed = true;
             left
@@ -376,21 +369,16 @@ impl Queue {
         }
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        // nothing is half done while it is held
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the planner may put one more here.
     pub(crate) fn has_room(&self) -> bool {
-        let stock = self.stock();
+        let stock = self.stock.lock();
         !stock.over && stock.ready.len() < self.depth
     }
 
     /// One more is ready.
     pub(crate) fn push(&self, conversation: Conversation) {
         let full = {
-            let mut stock = self.stock();
+            let mut stock = self.stock.lock();
             stock.ready.push_back(conversation);
             stock.ready.len() >= self.depth
         };
@@ -403,7 +391,7 @@ impl Queue {
     /// Nothing more will come.
     pub(crate) fn end(&self, error: Option<RunError>) {
         {
-            let mut stock = self.stock();
+            let mut stock = self.stock.lock();
             stock.over = true;
             stock.error = stock.error.take().or(error);
         }
@@ -415,7 +403,7 @@ impl Queue {
     /// Nobody takes any more: what is here was never handed out.
     pub(crate) fn close(&self) {
         let left = {
-            let mut stock = self.stock();
+            let mut stock = self.stock.lock();
             stock.over = true;
             std::mem::take(&mut stock.ready)
         };
@@ -425,12 +413,12 @@ impl Queue {
 
     /// How many are ready.
     pub(crate) fn len(&self) -> usize {
-        self.stock().ready.len()
+        self.stock.lock().ready.len()
     }
 
     /// Whether nothing more is put here.
     pub(crate) fn is_over(&self) -> bool {
-        self.stock().over
+        self.stock.lock().over
     }
 
     /// Wait until it is full, or holds all there is.
@@ -438,7 +426,7 @@ impl Queue {
         loop {
             let filled = self.filled.notified();
             {
-                let stock = self.stock();
+                let stock = self.stock.lock();
                 if stock.over || stock.ready.len() >= self.depth {
                     return;
                 }
@@ -450,7 +438,7 @@ impl Queue {
     /// Take one: from now on it counts as planned.
     pub(crate) fn take(&self, now: Stamp) -> Result<Next<Conversation>, RunError> {
         let (taken, left) = {
-            let mut stock = self.stock();
+            let mut stock = self.stock.lock();
             let Some(mut conversation) = stock.ready.pop_front() else {
                 return nothing(&mut stock);
             };
@@ -467,7 +455,7 @@ impl Queue {
 
     /// When the next one is due.
     pub(crate) fn next_due(&self) -> Result<Next<Nanos>, RunError> {
-        let mut stock = self.stock();
+        let mut stock = self.stock.lock();
         match stock.ready.front() {
             Some(conversation) => Ok(Next::Ready(conversation.due)),
             None => nothing(&mut stock),
@@ -481,7 +469,7 @@ impl Queue {
 
     /// How many requests were taken, and the sum of their hashes.
     pub(crate) fn handed_out(&self) -> (u64, PlanHash) {
-        let stock = self.stock();
+        let stock = self.stock.lock();
         (stock.handed_out, stock.hash)
     }
 

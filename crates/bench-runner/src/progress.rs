@@ -1,12 +1,13 @@
 //! Live progress on stderr: what runs, how far, how fast; nothing where nobody watches.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bench_schema::RequestRecord;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::redact::Secrets;
 
@@ -160,7 +161,7 @@ impl Progress {
 
     /// A new phase begins: its name and, where known, how many requests it has.
     pub(crate) fn begin(&self, name: &str, requests: Option<u64>) {
-        *self.before() = self.counters.counted();
+        *self.before.lock() = self.counters.counted();
         // One line whatever the terminal's width: what does not fit of the counters is cut.
         let template = if requests.is_some() {
             "{prefix} [{bar:12}] {pos}/{len} {elapsed} (ETA {eta}) {wide_msg}"
@@ -181,14 +182,10 @@ impl Progress {
     /// Draw the counters as they stand.
     pub(crate) fn tick(&self) {
         let seconds = self.bar.elapsed().as_secs_f64();
-        let counted = self.counters.counted().since(*self.before());
+        let counted = self.counters.counted().since(*self.before.lock());
         self.bar.set_position(counted.ended);
         let in_flight = self.counters.in_flight();
         self.bar.set_message(counted.line(in_flight, seconds));
-    }
-
-    fn before(&self) -> MutexGuard<'_, Counted> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often [`Progress::tick`] is worth calling.
@@ -196,7 +193,7 @@ impl Progress {
 
     /// A line that stays, above the bar; on stderr even where the bar is hidden.
     pub(crate) fn note(&self, line: &str) {
-        match &mut *self.held() {
+        match &mut *self.held.lock() {
             Some(held) => held.push(self.secrets.hidden(line)),
             None => self.bar.suspend(|| self.secrets.note(line)),
         }
@@ -216,27 +213,23 @@ impl Progress {
         let taken = self.bar.suspend(take)?;
         self.bar.finish_and_clear();
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
-        self.held().get_or_insert_default();
+        self.held.lock().get_or_insert_default();
         Ok(taken)
     }
 
     /// The screen is gone: say what was kept. The line does not come back.
     pub(crate) fn uncovered(&self) {
-        let held = self.held().take();
+        let held = self.held.lock().take();
         held.iter().flatten().for_each(|line| self.note(line));
     }
 
     /// The last `most` lines that are kept.
     pub(crate) fn kept(&self, most: usize) -> Vec<String> {
-        let held = self.held();
+        let held = self.held.lock();
         let lines = held.iter().flatten().rev().take(most).cloned();
         let mut lines: Vec<String> = lines.collect();
         lines.reverse();
         lines
-    }
-
-    fn held(&self) -> MutexGuard<'_, Option<Vec<String>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bench_client::protocol::{ProtocolOptions, UsageRequest, protocol_with_options};
 use bench_client::{
@@ -14,6 +14,7 @@ use bench_schema::{
 };
 use bench_workload::{Calibration, CountWith, TokenCounter};
 use hyper::header::HeaderName;
+use parking_lot::Mutex;
 
 use crate::config::{self, Address, Amount, Connections, Settings};
 use crate::progress::Progress;
@@ -277,18 +278,15 @@ pub(crate) fn token_counter(
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let key = hasher.finish();
-        let remembered = known.lock().ok().and_then(|known| known.get(&key).copied());
-        if let Some(count) = remembered {
-            return Ok(count);
+        if let Some(count) = known.lock().get(&key) {
+            return Ok(*count);
         }
         let count = match probe.tokenize(&model, text) {
             Ok(Some(tokenized)) => tokenized.count,
             Ok(None) => return Err("the server no longer has /tokenize".to_owned()),
             Err(error) => return Err(error.to_string()),
         };
-        if let Ok(mut known) = known.lock() {
-            known.insert(key, count);
-        }
+        known.lock().insert(key, count);
         Ok(count)
     };
     Ok(Some(Arc::new(CountWith::new(TOKENIZE, count))))

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -13,6 +13,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame as BodyFrame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 
@@ -169,7 +170,7 @@ impl Buf for Piece {
         if self.bytes.is_empty()
             && let (Some(told), Some(unflushed)) = (self.told.take(), self.unflushed.upgrade())
         {
-            unflushed.lock().push(told);
+            unflushed.0.lock().push(told);
         }
     }
 }
@@ -177,12 +178,6 @@ impl Buf for Piece {
 /// Who wants to know when what hyper has framed on a connection is in its socket. It goes with the connection.
 #[derive(Default)]
 pub(crate) struct Unflushed(Mutex<Vec<oneshot::Sender<u64>>>);
-
-impl Unflushed {
-    fn lock(&self) -> MutexGuard<'_, Vec<oneshot::Sender<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A transport that tells when it has been flushed, which hyper does once its buffer is empty.
 struct FlushNotifier {
@@ -212,7 +207,7 @@ impl AsyncWrite for FlushNotifier {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
         let now = now_ns();
-        for told in self.unflushed.lock().drain(..) {
+        for told in self.unflushed.0.lock().drain(..) {
             // A sequence that was ended does not wait any more.
             told.send(now).ok();
         }

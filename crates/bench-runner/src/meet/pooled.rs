@@ -1,12 +1,13 @@
 //! `--precision`, and the stages of a search, over the requests of all shards: what each tells shard 0 while a cell is measured, and what shard 0 makes of it.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bench_insight::{Asked, EndedRequest, PooledStop};
 use bench_schema::{CellRecord, ClientRecord, Nanos};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{Message, Place, Step};
@@ -24,11 +25,7 @@ pub(crate) struct Ended(Arc<Mutex<Vec<EndedRequest>>>);
 
 impl Ended {
     pub(crate) fn push(&self, request: EndedRequest) {
-        self.with(|all| all.push(request));
-    }
-
-    fn with<T>(&self, what: impl FnOnce(&mut Vec<EndedRequest>) -> T) -> T {
-        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.lock().push(request);
     }
 }
 
@@ -80,22 +77,21 @@ impl Pooled {
 
     pub(super) fn has_untold(&self) -> bool {
         let own = self.own.as_ref();
-        own.is_some_and(|own| own.with(|all| !all.is_empty()))
+        own.is_some_and(|own| !own.0.lock().is_empty())
     }
 
     /// What is to be told of next: some of the requests that are not known yet, or none, their ends moved onto shard 0's clock.
     pub(super) fn message(&self, offset: Nanos) -> Message {
         let mut ended = self.own.as_ref().map_or_else(Vec::new, |own| {
-            own.with(|all| {
-                let mut bytes = 0;
-                let fit = all.iter().take(MOST_TOLD).take_while(|request| {
-                    let before = bytes;
-                    bytes += request.bytes();
-                    before == 0 || bytes <= MOST_BYTES
-                });
-                let fit = fit.count();
-                all.drain(..fit).collect()
-            })
+            let mut all = own.0.lock();
+            let mut bytes = 0;
+            let fit = all.iter().take(MOST_TOLD).take_while(|request| {
+                let before = bytes;
+                bytes += request.bytes();
+                before == 0 || bytes <= MOST_BYTES
+            });
+            let fit = fit.count();
+            all.drain(..fit).collect()
         });
         for request in &mut ended {
             request.shift(offset);
@@ -119,7 +115,7 @@ impl Pooled {
             return false;
         };
         let mut rule = rule.borrow_mut();
-        rule.add(own.with(std::mem::take));
+        rule.add(std::mem::take(&mut *own.0.lock()));
         self.heard(rule.is_enough());
         rule.is_enough()
     }

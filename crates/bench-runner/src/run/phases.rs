@@ -1,9 +1,10 @@
 //! From a cell to phases: what warms it up (the same load, for a while), plans, requests that are ready before it begins, the load itself.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bench_schema::{ArrivalKind, Load, Nanos, Phase as PhaseKind};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
+use parking_lot::Mutex;
 
 use super::cells::{Ends, Tools};
 use super::{Run, aside, dry};

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use bench_client::{RequestEncoder, Target, protocol_by_name};
@@ -10,6 +9,7 @@ use bench_schema::{
     ArrivalKind, FailureKind, Load, Outcome, Phase as PhaseKind, RequestRecord, Stage as At,
 };
 use bench_workload::{Plan, PlanSpec, TokenCounter, WorkloadError};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use tokio::sync::Notify;
