@@ -4,12 +4,14 @@ use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-use bench_schema::Nanos;
+use bench_schema::{Nanos, Stamp};
 use tokio::io::AsyncReadExt as _;
 
+use super::look::{LOOK, RECORD_HEAD, end_of_first, next_end};
 use super::*;
 use crate::Clock;
 use crate::clock::KernelStamps;
+use crate::sys::{Behind, Opening};
 
 /// A socket whose reads have the kernel's stamps, its log, and the peer, whose writes each leave at once.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
