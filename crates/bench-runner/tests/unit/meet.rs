@@ -7,7 +7,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
+use super::link::Side;
+use super::roll_call::{gather, introduced, places_to_listen};
 use super::*;
 use crate::redact::Secrets;
 
