@@ -1,15 +1,18 @@
 //! The keys of `vllm bench serve --save-result --save-detailed` and the shape of aiperf's `profile_export_aiperf.json`: one collection of requests,
 //! from which each tool's file is made. The arithmetic that they share is numpy's.
 
+mod aiperf;
+mod rows;
+mod vllm;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use bench_metrics::{Histogram, Layout, Sample};
-use bench_schema::{
-    ArrivalKind, CellRecord, Goodput, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp,
-    index,
-};
-use serde_json::{Map, Value, json};
+use bench_schema::{CellRecord, Goodput, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp};
+use serde_json::{Map, Value};
+
+use rows::{BATCH, Row, Rows, fetch};
 
 /// Whose words a cell is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,25 +62,6 @@ struct Requests {
     output: u64,
     /// How many ended in each other way.
     failed: BTreeMap<&'static str, u64>,
-}
-
-/// One request, without its gaps and texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
-    /// Where both tools' latencies begin.
-    start: Stamp,
-    due: Stamp,
-    completed: bool,
-    /// First and last content event of a whole answer.
-    events: Option<(Stamp, Stamp)>,
-    input: u64,
-    /// The server's count, else that of the content events.
-    output: u64,
-    /// Where its gaps, its text and its error begin in the spill, one after another, and how long they are.
-    place: u64,
-    gaps: u64,
-    text: u64,
-    error: u64,
 }
 
 impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
@@ -160,9 +144,9 @@ impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
         let of = (self.run, cell);
         let mut rows = self.in_order(std::mem::take(&mut requests.order))?;
         match tool {
-            Tool::Vllm => vllm(of, &requests, &mut rows, out)?,
+            Tool::Vllm => vllm::write(of, &requests, &mut rows, out)?,
             Tool::Aiperf => {
-                let value = aiperf(of, &requests, &mut rows)?;
+                let value = aiperf::value(of, &requests, &mut rows)?;
                 serde_json::to_writer_pretty(&mut *out, &value)?;
             }
         }
@@ -187,43 +171,6 @@ impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
             from,
             n: order.len(),
         })
-    }
-}
-
-/// The rows of a cell, one after another in the spill, in the order of sending.
-struct Rows<'s, S> {
-    spill: &'s mut S,
-    from: u64,
-    n: usize,
-}
-
-/// Rows that are in memory at once.
-const BATCH: usize = 1024;
-
-impl<S: Read + Seek> Rows<'_, S> {
-    /// Hands each row over, with the spill that its gaps and texts are in.
-    fn each(&mut self, mut take: impl FnMut(&mut S, &Row) -> io::Result<()>) -> io::Result<()> {
-        for at in (0..self.n).step_by(BATCH) {
-            let place = self.from + (at * Row::SIZE) as u64;
-            let length = (BATCH.min(self.n - at) * Row::SIZE) as u64;
-            let kept = fetch(self.spill, place, length)?;
-            for row in kept.as_chunks().0 {
-                take(self.spill, &Row::of_bytes(row))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The figures of a value of the completed requests.
-    fn figures(&mut self, of: impl Fn(&Row) -> Option<f64>) -> io::Result<Figures> {
-        let mut figures = Figures::default();
-        self.each(|_, row| {
-            if let Some(value) = of(row).filter(|_| row.completed) {
-                figures.push(value);
-            }
-            Ok(())
-        })?;
-        Ok(figures)
     }
 }
 
@@ -304,125 +251,6 @@ impl Requests {
     }
 }
 
-/// Requests that touch the fullest second from `start`, which is what vLLM's tool calls concurrent.
-fn most_at_once(rows: &mut Rows<'_, impl Read + Seek>, start: f64) -> io::Result<u64> {
-    let mut changes = BTreeMap::<usize, (u64, u64)>::new();
-    rows.each(|_, row| {
-        if row.completed {
-            let from = row.start.as_secs_f64() - start;
-            let to = from + row.latency().unwrap_or(0.0);
-            changes.entry(index(from)).or_default().0 += 1;
-            changes.entry(index(to) + 1).or_default().1 += 1;
-        }
-        Ok(())
-    })?;
-    let (mut now, mut most) = (0_u64, 0);
-    for (begun, ended) in changes.values() {
-        now = (now + begun).saturating_sub(*ended);
-        most = most.max(now);
-    }
-    Ok(most)
-}
-
-impl Row {
-    /// Bytes of a row in the spill.
-    const SIZE: usize = 11 * size_of::<u64>();
-
-    fn to_bytes(self) -> [u8; Self::SIZE] {
-        let ns = |at: Stamp| at.get().cast_unsigned();
-        let (first, last) = self.events.unwrap_or_default();
-        let words = [
-            ns(self.start),
-            ns(self.due),
-            u64::from(self.completed) + u64::from(self.events.is_some()),
-            ns(first),
-            ns(last),
-            self.input,
-            self.output,
-            self.place,
-            self.gaps,
-            self.text,
-            self.error,
-        ];
-        let mut bytes = [0; Self::SIZE];
-        for (word, own) in words.iter().zip(bytes.as_chunks_mut().0) {
-            *own = word.to_le_bytes();
-        }
-        bytes
-    }
-
-    fn of_bytes(bytes: &[u8; Self::SIZE]) -> Self {
-        let mut words = bytes.as_chunks().0.iter().copied().map(u64::from_le_bytes);
-        let mut next = || words.next().unwrap_or_default();
-        let at = |word: u64| Stamp::new(word.cast_signed());
-        let (start, due, known) = (at(next()), at(next()), next());
-        let events = (at(next()), at(next()));
-        Self {
-            start,
-            due,
-            completed: known > 0,
-            events: Some(events).filter(|_| known > 1),
-            input: next(),
-            output: next(),
-            place: next(),
-            gaps: next(),
-            text: next(),
-            error: next(),
-        }
-    }
-
-    /// Start to first content event, seconds.
-    fn ttft(&self) -> Option<f64> {
-        self.events
-            .map(|(first, _)| (first - self.start).as_secs_f64())
-    }
-
-    /// Start to last content event, seconds.
-    fn latency(&self) -> Option<f64> {
-        self.events
-            .map(|(_, last)| (last - self.start).as_secs_f64())
-    }
-
-    /// Decode time over the tokens after the first, of answers of two tokens and more.
-    fn per_token(&self) -> Option<f64> {
-        let decode = self.latency().unwrap_or(0.0) - self.ttft().unwrap_or(0.0);
-        (self.output > 1).then(|| decode / (self.output - 1) as f64)
-    }
-
-    /// Its gaps in seconds.
-    fn gaps(&self, spill: &mut (impl Read + Seek)) -> io::Result<Vec<f64>> {
-        let kept = fetch(spill, self.place, self.gaps * GAP)?;
-        let gaps = kept.as_chunks().0.iter().copied().map(i64::from_le_bytes);
-        Ok(gaps.map(|gap| Nanos::new(gap).as_secs_f64()).collect())
-    }
-
-    fn text(&self, spill: &mut (impl Read + Seek)) -> io::Result<Value> {
-        self.words(spill, 0, self.text)
-    }
-
-    fn error(&self, spill: &mut (impl Read + Seek)) -> io::Result<Value> {
-        self.words(spill, self.text, self.error)
-    }
-
-    fn words(&self, spill: &mut (impl Read + Seek), from: u64, length: u64) -> io::Result<Value> {
-        let kept = fetch(spill, self.place + self.gaps * GAP + from, length)?;
-        Ok(String::from_utf8_lossy(&kept).into_owned().into())
-    }
-}
-
-/// Bytes of a gap in the spill.
-const GAP: u64 = size_of::<i64>() as u64;
-
-/// What was kept at a place of the spill.
-fn fetch(spill: &mut (impl Read + Seek), place: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut kept = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    if length > 0 {
-        spill.seek(SeekFrom::Start(place))?;
-        spill.read_exact(&mut kept)?;
-    }
-    Ok(kept)
-}
-
 /// Of a whole answer in which no token came, which is a failure to both tools.
 const NO_CONTENT: &str = "no content";
 
@@ -447,239 +275,6 @@ fn object(value: Value) -> Map<String, Value> {
         Value::Object(members) => members,
         _ => Map::new(),
     }
-}
-
-/// Percentiles that vLLM's tool writes.
-const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
-
-fn vllm(
-    (run, cell): (&RunRecord, &CellRecord),
-    requests: &Requests,
-    rows: &mut Rows<'_, impl Read + Seek>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let (span, fullest) = (&requests.span, &mut BTreeMap::new());
-    let itls = lists(rows, span.start(), fullest, out)?;
-    let (input, output, completed) = (requests.input, requests.output, requests.completed);
-    let mut rest = identity(run, cell);
-    rest.extend(object(json!({
-        "duration": span.seconds(),
-        "completed": completed,
-        "failed": requests.failed(),
-        "total_input_tokens": input,
-        "total_output_tokens": output,
-        "request_throughput": span.per_s(completed),
-        "request_goodput": cell.goodput.as_ref().map(|goodput| span.goodput(goodput)),
-        "output_throughput": span.per_s(output),
-        "total_token_throughput": span.per_s(input + output),
-        "max_output_tokens_per_s": fullest.values().max().copied().unwrap_or(0) as f64,
-        "max_concurrent_requests": most_at_once(rows, span.start())?,
-        "rtfx": 0.0,
-    })));
-    let mut add = |name: &str, figures: Figures| {
-        rest.insert(format!("mean_{name}_ms"), json!(figures.mean * 1e3));
-        rest.insert(format!("std_{name}_ms"), json!(figures.std() * 1e3));
-        for (q, value) in PERCENTILES.iter().zip(figures.quantiles(&PERCENTILES)) {
-            let ms = json!(value * 1e3);
-            if (*q - 0.5).abs() < f64::EPSILON {
-                rest.insert(format!("median_{name}_ms"), ms.clone());
-            }
-            rest.insert(format!("p{}_{name}_ms", (q * 100.0).round()), ms);
-        }
-    };
-    add("itl", itls);
-    add("ttft", rows.figures(|row| row.ttft().or(Some(0.0)))?);
-    add("tpot", rows.figures(Row::per_token)?);
-    add("e2el", rows.figures(|row| row.latency().or(Some(0.0)))?);
-    // the lists are the beginning of the same object
-    let rest = serde_json::to_string(&rest)?;
-    out.write_all(rest.trim_start_matches('{').as_bytes())
-}
-
-/// The lists, as the beginning of an object; gives the gaps, and puts the content events of completed requests into the seconds from `start`.
-fn lists<S: Read + Seek>(
-    rows: &mut Rows<'_, S>,
-    start: f64,
-    seconds: &mut BTreeMap<usize, u64>,
-    out: &mut dyn Write,
-) -> io::Result<Figures> {
-    let mut itls = Figures::default();
-    out.write_all(b"{")?;
-    let mut list = |name: &str, value: &mut dyn FnMut(&mut S, &Row) -> io::Result<Value>| {
-        write!(out, "\n\"{name}\":[")?;
-        let mut between: &[u8] = b"";
-        rows.each(|spill, row| {
-            out.write_all(between)?;
-            between = b",";
-            Ok(serde_json::to_writer(&mut *out, &value(spill, row)?)?)
-        })?;
-        out.write_all(b"],")
-    };
-    list("input_lens", &mut |_, row| Ok(json!(row.input)))?;
-    list("output_lens", &mut |_, row| Ok(json!(row.output)))?;
-    let or_zero = |value: Option<f64>| Ok(json!(value.unwrap_or(0.0)));
-    list("ttfts", &mut |_, row| or_zero(row.ttft()))?;
-    list("latencies", &mut |_, row| or_zero(row.latency()))?;
-    list("start_times", &mut |_, row| {
-        Ok(json!(row.start.as_secs_f64()))
-    })?;
-    list("queue_times", &mut |_, row| {
-        Ok(json!((row.start - row.due).or_zero().as_secs_f64()))
-    })?;
-    list("itls", &mut |spill, row| {
-        let gaps = row.gaps(spill)?;
-        let first = row.ttft().filter(|ttft| *ttft > 0.0);
-        let mut at = row.start.as_secs_f64() + first.unwrap_or(0.0) - start;
-        if first.is_some() {
-            *seconds.entry(index(at)).or_default() += 1;
-        }
-        for gap in &gaps {
-            at += gap;
-            *seconds.entry(index(at)).or_default() += 1;
-            itls.push(*gap);
-        }
-        Ok(gaps.into())
-    })?;
-    list("generated_texts", &mut |spill, row| row.text(spill))?;
-    list("errors", &mut |spill, row| row.error(spill))?;
-    Ok(itls)
-}
-
-fn identity(run: &RunRecord, cell: &CellRecord) -> Map<String, Value> {
-    let model = run.server.model.clone().unwrap_or_default();
-    let chat = run.server.api == "openai-chat";
-    let backend = if chat { "openai-chat" } else { "openai" };
-    let (rate, burstiness, concurrency) = match &cell.load {
-        Load::Closed { concurrency, .. } => (json!("inf"), 1.0, json!(concurrency)),
-        Load::Open {
-            rate_per_s,
-            arrival,
-            in_flight_cap,
-        } => (json!(rate_per_s), burstiness(arrival), json!(in_flight_cap)),
-    };
-    let mut out = object(json!({
-        "date": date(&run.started_at),
-        "endpoint_type": backend,
-        "backend": backend,
-        "label": null,
-        "model_id": model,
-        "tokenizer_id": model,
-        "num_prompts": cell.counts.planned,
-    }));
-    let tags = run.tags.iter();
-    out.extend(tags.map(|(key, value)| (key.clone(), value.clone().into())));
-    out.extend(object(json!({
-        "trust": run.trust.of_cell(&cell.id).as_str(),
-        "request_rate": rate,
-        "burstiness": burstiness,
-        "max_concurrency": concurrency,
-    })));
-    out
-}
-
-/// That tool's burstiness is the shape of the gamma gaps: 1 / `CoV`².
-fn burstiness(arrival: &ArrivalKind) -> f64 {
-    match arrival {
-        ArrivalKind::Gamma { cov } if *cov > 0.0 => 1.0 / (cov * cov),
-        _ => 1.0,
-    }
-}
-
-/// `2026-11-20T10:37:16Z` as `20261120-103716`.
-fn date(rfc3339: &str) -> String {
-    let digits = rfc3339.chars().filter(char::is_ascii_digit);
-    let digits: String = digits.take(14).collect();
-    match digits.split_at_checked(8) {
-        Some((day, time)) => format!("{day}-{time}"),
-        None => digits,
-    }
-}
-
-/// The version of aiperf's schema whose keys are written.
-const SCHEMA: &str = "1.4";
-
-/// A metric of aiperf that has one value a request: its name, its unit, and what it is.
-type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
-
-const METRICS: [Metric; 7] = [
-    ("request_latency", "ms", |row| Some(row.latency()? * 1e3)),
-    ("time_to_first_token", "ms", |row| Some(row.ttft()? * 1e3)),
-    ("inter_token_latency", "ms", |row| {
-        Some(row.latency().and(row.per_token())? * 1e3)
-    }),
-    ("output_token_throughput_per_user", USER, |row| {
-        let itl = row.latency().and(row.per_token())?;
-        (itl > 0.0).then_some(1.0 / itl)
-    }),
-    ("e2e_output_token_throughput", USER, |row| {
-        let latency = row.latency().filter(|&s| s > 0.0)?;
-        Some(row.output as f64 / latency)
-    }),
-    ("output_sequence_length", "tokens", |row| {
-        Some(row.output as f64)
-    }),
-    ("input_sequence_length", "tokens", |row| {
-        Some(row.input as f64)
-    }),
-];
-const USER: &str = "tokens/sec/user";
-
-fn aiperf(
-    (run, cell): (&RunRecord, &CellRecord),
-    requests: &Requests,
-    rows: &mut Rows<'_, impl Read + Seek>,
-) -> io::Result<Value> {
-    let mut out = object(json!({
-        "schema_version": SCHEMA,
-        "aiperf_version": null,
-        "benchmark_id": format!("{}-{}", run.started_at, cell.id),
-        "input_config": run.config,
-        "was_cancelled": !run.complete,
-        "is_complete": run.complete,
-        "incomplete_reason": run.incomplete_reason,
-        "start_time": run.started_at,
-        "trust": run.trust.of_cell(&cell.id).as_str(),
-    }));
-    let mut single = |metric: &str, unit: &str, value: f64| {
-        out.insert(metric.into(), json!({"unit": unit, "avg": value}));
-    };
-    if let Some(goodput) = &cell.goodput {
-        let rate = requests.span.goodput(goodput);
-        single("goodput", "requests/sec", rate);
-        single("good_request_fraction", "ratio", goodput.attainment);
-    }
-    let (input, output, completed) = (requests.input, requests.output, requests.completed);
-    let span = &requests.span;
-    single("request_throughput", "requests/sec", span.per_s(completed));
-    single("output_token_throughput", "tokens/sec", span.per_s(output));
-    single("request_count", "requests", completed as f64);
-    single("error_request_count", "requests", requests.failed() as f64);
-    single("benchmark_duration", "sec", span.seconds());
-    single("total_isl", "tokens", input as f64);
-    single("total_osl", "tokens", output as f64);
-    let mut add = |metric: &str, unit: &str, figures: Figures| {
-        let known = (figures.n > 0).then(|| figures.distribution(unit));
-        out.extend(known.map(|known| (metric.to_owned(), known)));
-    };
-    for (metric, unit, of) in METRICS {
-        add(metric, unit, rows.figures(of)?);
-    }
-    let (mut seconds, mut chunks) = (Figures::default(), Figures::default());
-    rows.each(|spill, row| {
-        for (i, gap) in row.gaps(spill)?.into_iter().enumerate() {
-            if i == 0 {
-                seconds.push(gap * 1e3);
-            }
-            chunks.push(gap * 1e3);
-        }
-        Ok(())
-    })?;
-    add("time_to_second_token", "ms", seconds);
-    add("inter_chunk_latency", "ms", chunks);
-    let errors = requests.failed.iter();
-    let errors = errors.map(|(kind, n)| json!({"error_details": {"type": kind}, "count": n}));
-    out.insert("error_summary".into(), errors.collect());
-    Ok(Value::Object(out))
 }
 
 /// Values that are kept one by one; of more a histogram is kept, exact to a thousandth.
@@ -739,27 +334,6 @@ impl Figures {
             (None, None) => 0.0,
         };
         at.iter().map(one).collect()
-    }
-}
-
-impl Figures {
-    /// As aiperf has them.
-    fn distribution(self, unit: &str) -> Value {
-        let percents = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
-        let mut out = object(json!({
-            "unit": unit,
-            "avg": self.mean,
-            "min": self.min,
-            "max": self.max,
-            "std": self.std(),
-            "count": self.n,
-            "sum": self.mean * self.n as f64,
-        }));
-        let quantiles = self.quantiles(&percents.map(|percent| percent / 100.0));
-        for (percent, quantile) in percents.iter().zip(quantiles) {
-            out.insert(format!("p{percent}"), json!(quantile));
-        }
-        Value::Object(out)
     }
 }
 
