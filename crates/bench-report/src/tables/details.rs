@@ -203,14 +203,7 @@ pub(crate) fn hardware(run: &RunRecord) -> Option<Table> {
 
 /// `gpu 0`, `server metrics`.
 fn source_words(series: &SeriesKey) -> String {
-    let source = format!("{:?}", series.source);
-    let mut words = String::new();
-    for c in source.chars() {
-        if c.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(c.to_lowercase());
-    }
+    let words = series.source.as_str().replace('_', " ");
     let instance = text::shortened(&series.instance, 24);
     if instance.is_empty() || instance.contains("://") {
         words
@@ -321,6 +314,10 @@ pub(crate) fn derived(run: &RunRecord) -> Option<Table> {
         let shown = value.map(|value| number::short(value / unit(name).0));
         shown.map_or_else(Cell::default, Cell::text)
     };
+    let ends = |name: &&str| {
+        let known = cells.iter().filter_map(|(_, derived)| derived.get(*name));
+        number::ends(known.map(|q| q.value))
+    };
     let mut sheet = Sheet::new()
         .text("figure", |name: &&str| {
             text::shortened(&name.replace('_', " "), 48)
@@ -333,10 +330,6 @@ pub(crate) fn derived(run: &RunRecord) -> Option<Table> {
             sheet = sheet.column(column, of);
         }
     } else {
-        let ends = |name: &&str| {
-            let known = cells.iter().filter_map(|(_, derived)| derived.get(*name));
-            number::ends(known.map(|q| q.value))
-        };
         sheet = sheet
             .column(Column::number("lowest", ""), |name| {
                 figure(name, ends(name).map(|e| e.0))
@@ -344,7 +337,6 @@ pub(crate) fn derived(run: &RunRecord) -> Option<Table> {
             .column(Column::number("highest", ""), |name| {
                 figure(name, ends(name).map(|e| e.1))
             });
-        return sheet.rows("Derived metrics", names);
     }
     sheet.rows("Derived metrics", names)
 }

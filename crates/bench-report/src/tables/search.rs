@@ -154,15 +154,14 @@ pub(crate) fn table(run: &RunRecord) -> Option<Table> {
             }
         });
     }
-    let left_out = |cell: &&CellRecord| found.left_out.get(&cell.id).map(|_| label_left_out());
+    let left_out = |cell: &&CellRecord| {
+        let is_left_out = found.left_out.contains_key(&cell.id);
+        is_left_out.then(|| "yes: the client was the limit".to_owned())
+    };
     sheet.text("excluded", left_out).rows(
         "Search stages, with the share of requests that meet each objective (95 % CI)",
         stages(run, found),
     )
-}
-
-fn label_left_out() -> String {
-    "yes: the client was the limit".to_owned()
 }
 
 /// How far each objective alone would let the load go.
