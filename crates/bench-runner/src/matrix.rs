@@ -153,12 +153,17 @@ fn measure_all(
             }
         };
         let place = setting.folder.join(format!("{:03}", round + 1));
-        if let Some(done) = finished(&place) {
-            say(" was already measured");
-            setting.runs.push((round, Arc::new(done)));
-            continue;
+        match finished(&place) {
+            Ok(Some(done)) => {
+                say(" was already measured");
+                setting.runs.push((round, Arc::new(done)));
+                continue;
+            }
+            Ok(None) => say(""),
+            Err(damaged) => say(&format!(
+                " is measured again: {damaged} is not what it was, and is kept in {BROKEN_OFF}"
+            )),
         }
-        say("");
         match setting.measure(program, settings, (round, place.clone())) {
             Ok(()) => {}
             Err(Ended::Failed(why)) => {
@@ -372,11 +377,20 @@ fn settings_of(settings: &Settings, values: &Values, round: u32, place: PathBuf)
     own
 }
 
-/// A run that was measured to its end.
-fn finished(place: &Path) -> Option<RunRecord> {
-    let bytes = read_file(&place.join("run.json"), MOST_RUN_BYTES).ok()?;
-    let run = RunRecord::from_json(&String::from_utf8_lossy(&bytes)).ok()?;
-    run.complete.then_some(run)
+/// A run that was measured to its end; the file that was damaged, where one of its records was since.
+fn finished(place: &Path) -> Result<Option<RunRecord>, String> {
+    let Some(run) = read_file(&place.join("run.json"), MOST_RUN_BYTES)
+        .ok()
+        .and_then(|bytes| RunRecord::from_json(&String::from_utf8_lossy(&bytes)).ok())
+        .filter(|run| run.complete)
+    else {
+        return Ok(None);
+    };
+    let damaged = run.journal.iter().find(|part| !part.is_whole_in(place));
+    match damaged {
+        Some(part) => Err(place.join(&part.file).display().to_string()),
+        None => Ok(Some(run)),
+    }
 }
 
 /// A run that was broken off is kept, where nobody takes it for one of its setting's.

@@ -142,6 +142,15 @@ pub struct JournalPart {
     pub hash: String,
 }
 
+impl JournalPart {
+    /// Whether the file of this name in `dir` holds this, to the last byte. One that cannot be read does not.
+    pub fn is_whole_in(&self, dir: &Path) -> bool {
+        let mut meter = PartMeter::default();
+        let read = open_file(&dir.join(&self.file)).and_then(|file| meter.read(file));
+        read.is_ok() && meter.part(&self.file) == *self
+    }
+}
+
 /// Counts what is written to a part of a journal, or read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartMeter {

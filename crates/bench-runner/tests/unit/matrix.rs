@@ -105,3 +105,25 @@ fn what_changes_the_measurement_makes_another_matrix_and_more_values_do_not() {
     let other = asked(&settings(&["--requests", "9"]), &none);
     assert_eq!(differing(&first, &other).as_deref(), Some("requests"));
 }
+
+#[test]
+fn a_run_whose_records_were_damaged_since_is_not_taken_for_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    assert!(finished(place).unwrap().is_none(), "nothing is there");
+    let mut run =
+        RunRecord::from_json(include_str!("../../../../fixtures/results/v1.2/run.json")).unwrap();
+    let records = place.join("requests.jsonl");
+    let mut written = bench_schema::PartMeter::default();
+    written.update(b"{}\n{}\n");
+    run.journal = vec![written.part("requests.jsonl")];
+    fs::write(&records, "{}\n{}\n").unwrap();
+    fs::write(place.join("run.json"), serde_json::to_string(&run).unwrap()).unwrap();
+    assert_eq!(finished(place).unwrap().map(|run| run.complete), Some(true));
+    for damage in ["{}\n", "{}\n[]\n", "{}\n{}\n{}\n"] {
+        fs::write(&records, damage).unwrap();
+        assert_eq!(finished(place).unwrap_err(), records.display().to_string());
+    }
+    fs::remove_file(&records).unwrap();
+    assert!(finished(place).is_err());
+}
