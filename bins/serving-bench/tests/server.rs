@@ -91,6 +91,115 @@ fn a_server_does_not_outlive_a_benchmark_that_is_killed() {
     until_nobody_listens(address(&log));
 }
 
+/// Sends a process a signal.
+fn signal(name: &str, process: u32) {
+    let sent = Command::new("kill")
+        .args([name, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// The guard of a benchmark's server.
+fn guard_of(child: &Child) -> u32 {
+    let id = child.id();
+    let children = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let lists = children
+        .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).ok());
+    let all: String = lists.collect();
+    let is_guard = |id: &&str| {
+        let command = std::fs::read_to_string(format!("/proc/{id}/cmdline"));
+        command.is_ok_and(|command| command.contains("--server-guard"))
+    };
+    all.split_whitespace()
+        .find(is_guard)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// A benchmark of a server of its own, from the moment at which it has records.
+fn begun(out: &Path, requests: &str) -> Child {
+    let mut child = bench(&engine(), out, &["--requests", requests])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let journal = out.join("requests.jsonl");
+    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[test]
+fn a_signal_for_all_processes_of_the_name_ends_the_run_and_leaves_nothing() {
+    for name in ["-TERM", "-INT", "-HUP"] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let child = begun(&out, "100000000");
+        signal(name, guard_of(&child));
+        signal(name, child.id());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(5), "{name}: {}", stderr(&ended));
+        let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
+        assert!(TcpStream::connect(address(&log)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_server_does_not_outlive_a_guard_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let child = begun(&out, "100000000");
+    signal("-KILL", guard_of(&child));
+    signal("-TERM", child.id());
+    let ended = child.wait_with_output().unwrap();
+    let said = stderr(&ended);
+    assert!(
+        said.contains("the process that guards the server was killed"),
+        "{said}"
+    );
+    let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
+    until_nobody_listens(address(&log));
+}
+
+#[test]
+fn a_signal_while_a_server_is_stopped_ends_the_matrix() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let stops = folder.path().join("stops");
+    // it says that it is to stop, and does so when somebody has taken note
+    let server = format!(
+        "sh -c 'trap \"echo stops > {0}; cat {0}; kill $!; exit\" TERM; {1} & wait' {{n}}",
+        stops.display(),
+        engine().replace('\'', "")
+    );
+    let made = Command::new("mkfifo").arg(&stops).status().unwrap();
+    assert!(made.success());
+    let more = [
+        "--vary",
+        "n=1,2",
+        "--rounds",
+        "1",
+        "--requests",
+        "10",
+        "--in-order",
+    ];
+    let child = bench(&server, &out, &more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(&stops).unwrap(), "stops\n");
+    signal("-TERM", child.id());
+    std::fs::write(&stops, "go on\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(5), "{}", stderr(&ended));
+    assert!(out.join("n=1/001/run.json").exists());
+    assert!(!out.join("n=2").exists(), "{}", stderr(&ended));
+}
+
 #[test]
 fn a_reset_command_does_not_outlive_a_benchmark_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,8 +2,10 @@
 //!
 //! It is started by a guard, which is this program again with a hidden argument: the guard's standard input is a pipe from the run, and when that ends,
 //! because the run is over or was killed, the guard ends the server's process group (SIGTERM, then SIGKILL) and every process that has left it. Nothing is
-//! left to the run's own good end.
+//! left to the run's own good end. A signal that reaches the guard, as one for all processes of this name does, does not end it; and where it is killed, the run
+//! ends the group that it told of.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -20,6 +22,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, kill_current_process_group, kill_process,
     kill_process_group,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::RunError;
 use crate::config::{Place, Problem, Settings};
@@ -42,6 +45,8 @@ const LAST_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Launched {
     guard: Child,
+    /// What the guard said, once it has ended: the server's process group, and how the server ended.
+    said: OnceCell<(Option<Pid>, String)>,
     pub(crate) urls: Vec<String>,
     log: PathBuf,
 }
@@ -71,7 +76,12 @@ impl Launched {
             what: format!("the server could not be started: {error}"),
             help: "check --server and --out".to_owned(),
         })?;
-        Ok(Some(Self { guard, urls, log }))
+        Ok(Some(Self {
+            guard,
+            said: OnceCell::new(),
+            urls,
+            log,
+        }))
     }
 
     /// Wait until it answers, and find out what it is.
@@ -106,13 +116,34 @@ impl Launched {
 
     /// That it has ended by itself, if it has.
     pub(crate) fn ended(&mut self) -> Option<RunError> {
-        self.guard.try_wait().ok().flatten()?;
-        let mut said = String::new();
-        let how = self.guard.stdout.take();
-        let _read = how.map(|mut pipe| pipe.read_to_string(&mut said));
-        Some(RunError::Server {
-            what: format!("the server {}", said.trim()),
-            help: "run the --server command manually, with a port in place of {port}".to_owned(),
+        let status = self.guard.try_wait().ok().flatten()?;
+        let how = self.said().1.clone();
+        Some(if how.is_empty() {
+            RunError::Server {
+                what: format!("the process that guards the server was killed ({status})"),
+                help: "find out who killed it, and measure again".to_owned(),
+            }
+        } else {
+            RunError::Server {
+                what: format!("the server {how}"),
+                help: "run the --server command manually, with a port in place of {port}"
+                    .to_owned(),
+            }
+        })
+    }
+
+    /// What the guard said, of one that has ended. What it left behind, since it was killed, is ended.
+    fn said(&mut self) -> &(Option<Pid>, String) {
+        let pipe = self.guard.stdout.take();
+        self.said.get_or_init(|| {
+            let mut said = String::new();
+            let _read = pipe.map(|mut pipe| pipe.read_to_string(&mut said));
+            let (group, how) = said.split_once('\n').unwrap_or(("", &said));
+            let group = group.parse().ok().and_then(Pid::from_raw);
+            if let Some(group) = group.filter(|_| how.is_empty()) {
+                let _gone = kill_process_group(group, Signal::KILL);
+            }
+            (group, how.trim().to_owned())
         })
     }
 
@@ -140,6 +171,7 @@ impl Drop for Launched {
         drop(self.guard.stdin.take());
         // it ends when every process of the server has ended
         self.guard.wait().ok();
+        self.said();
     }
 }
 
@@ -259,13 +291,15 @@ impl Drop for Group {
 pub fn guard_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next()?;
+    if first != GROUP_ARGUMENT && first != ARGUMENT {
+        return None;
+    }
+    // what cannot be caught is no reason to leave anything behind
+    let _caught = catch_signals();
     if first == GROUP_ARGUMENT {
         wait_for_the_run();
         let _gone = kill_current_process_group(Signal::KILL);
         return Some(ExitCode::SUCCESS);
-    }
-    if first != ARGUMENT {
-        return None;
     }
     let words: Vec<OsString> = arguments.collect();
     let said = match guard(&words) {
@@ -273,7 +307,7 @@ pub fn guard_if_requested() -> Option<ExitCode> {
         Err(error) => {
             let name = words.first().map(OsString::as_os_str);
             let name = name.unwrap_or(OsStr::new("")).display();
-            format!("could not be started: {name}: {error}")
+            format!("\ncould not be started: {name}: {error}")
         }
     };
     // nobody may be listening any more
@@ -281,7 +315,24 @@ pub fn guard_if_requested() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// How the server ended.
+/// A signal for all processes of a name, or of a unit that is stopped, is the benchmark's, whose end a guard sees. A handler that was set once stays, and
+/// what the guard starts does not inherit it.
+fn catch_signals() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let _entered = runtime.enter();
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    kinds
+        .into_iter()
+        .try_for_each(|kind| signal(kind).map(drop))
+}
+
+/// How the server ended. What process group it is in is said at once.
 fn guard(words: &[OsString]) -> io::Result<String> {
     let (program, rest) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     // those whose parent ends become this process's children, and are waited for
@@ -295,6 +346,7 @@ fn guard(words: &[OsString]) -> io::Result<String> {
         .spawn()?;
     let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
     let group = group.ok_or(io::ErrorKind::InvalidData)?;
+    writeln!(io::stdout(), "{}", group.as_raw_nonzero()).ok();
     std::thread::spawn(move || {
         wait_for_the_run();
         end_all(group);

@@ -22,7 +22,7 @@ use crate::folder::{self, RunDirectory};
 use crate::progress::Progress;
 use crate::redact::Secrets;
 use crate::run::{self, Outcome, wall_clock};
-use crate::stop::was_interrupted;
+use crate::stop::{Ears, was_interrupted};
 
 /// Rounds where nothing is said.
 const ROUNDS: u32 = 3;
@@ -127,6 +127,10 @@ fn measure_all(
     all: &mut [Setting],
 ) -> (bool, Option<RunError>) {
     let (mut interrupted, mut trouble) = (false, None);
+    let ears = match Ears::open() {
+        Ok(ears) => ears,
+        Err(error) => return (false, Some(RunError::Thread(error))),
+    };
     let turns = order(settings, rounds(settings));
     let many = turns.len();
     for (turn, (round, index)) in turns.into_iter().enumerate() {
@@ -177,6 +181,7 @@ fn measure_all(
             Err(Ended::ByHand) => interrupted = true,
             Err(Ended::By(error)) => trouble = Some(error),
         }
+        interrupted |= ears.heard().is_some();
         if interrupted || trouble.is_some() {
             break;
         }

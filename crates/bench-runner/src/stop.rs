@@ -1,14 +1,17 @@
 //! How a run is told to end: once to stop sending, twice to leave at once; and who may tell it: Ctrl-C, SIGTERM, SIGHUP, a key of the live screen, the deadline.
 
 use std::future::{pending, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use bench_schema::{Nanos, RunRecord};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
@@ -124,6 +127,47 @@ impl Signals {
             signals.find_map(came).map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+}
+
+/// Hears the signals of somebody who wants the program to end also between runs, and while a server is stopped, for as long as it lives.
+pub(crate) struct Ears {
+    heard: Arc<OnceLock<&'static str>>,
+    /// Dropping it ends the thread.
+    _open: oneshot::Sender<()>,
+}
+
+impl Ears {
+    /// # Errors
+    /// Where the thread cannot be started.
+    pub(crate) fn open() -> io::Result<Self> {
+        let (open, closed) = oneshot::channel();
+        let heard = Arc::new(OnceLock::new());
+        let into = Arc::clone(&heard);
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let mut signals = {
+            let _entered = runtime.enter();
+            Signals::listen()
+        };
+        let listen = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    who = signals.next() => {
+                        into.get_or_init(|| who);
+                    }
+                    _ = closed => {}
+                }
+            });
+        };
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(listen)?;
+        Ok(Self { heard, _open: open })
+    }
+
+    /// Who wanted the program to end, if somebody did.
+    pub(crate) fn heard(&self) -> Option<&'static str> {
+        self.heard.get().copied()
     }
 }
 
