@@ -132,15 +132,29 @@ fn lines(verdict: &str, gates: &[GateOutcome], strict: bool) -> String {
                 percent(i.high)
             )),
             percent(gate.allowed),
-            gate.times_as_many()
-                .filter(|_| unsure || gate.verdict == GateVerdict::CannotTell)
-                .map_or_else(String::new, |times| format!(
-                    "; about {:.0} times as many requests are needed to decide",
-                    times.ceil()
-                )),
+            if unsure || gate.verdict == GateVerdict::CannotTell {
+                needed(gate)
+            } else {
+                String::new()
+            },
         );
     }
     out
+}
+
+/// What it takes to decide a gate that nobody can tell.
+fn needed(gate: &GateOutcome) -> String {
+    let times = gate.times_as_many();
+    match times.filter(|times| *times > 1.0) {
+        Some(times) => format!(
+            "; about {:.0} times as many requests are needed to decide",
+            times.ceil()
+        ),
+        None if times.is_some() => {
+            "; not significant after correction for the number of rows: measure longer".to_owned()
+        }
+        None => String::new(),
+    }
 }
 
 fn markdown(verdict: &str, gates: &[GateOutcome]) -> String {

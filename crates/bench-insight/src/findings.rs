@@ -23,6 +23,7 @@ pub use facts::RATES_DIFFER;
 pub(crate) use lengths::prompt_effect;
 pub(crate) use objectives::name as objective_name;
 pub(crate) use objectives::same_objective;
+pub(crate) use objectives::times_of_a_share;
 pub use objectives::{is_unmeasured, objectives_of, times_to_decide};
 
 /// Everything that the run says: answers first (missed before undecided before met), then causes, the costliest first, then

@@ -466,7 +466,13 @@ impl Target {
             line.cell,
             text::span(interval.low, interval.high, |x| self.shown(x)),
         );
-        let Some(factor) = times_as_much(measured.value, &interval, self.limit) else {
+        let of_a_share = self.quantity.needs_objectives() && self.quantity.unit() == Unit::Ratio;
+        let factor = if of_a_share {
+            crate::findings::times_of_a_share(measured.value, &interval, self.limit)
+        } else {
+            times_as_much(measured.value, &interval, self.limit)
+        };
+        let Some(factor) = factor else {
             return format!(
                 "{straddles}; the value lies on the limit, so more requests will not decide"
             );

@@ -38,3 +38,28 @@ fn a_missed_gate_is_4_unless_the_runs_cannot_be_compared_which_is_3() {
     });
     assert_eq!(verdict(&certain, &[], true).1, 0);
 }
+
+#[test]
+fn a_gate_that_nobody_can_tell_says_what_decides_it() {
+    let told = |low, high| {
+        let mut open = gates(&[GateVerdict::CannotTell]);
+        open[0].interval = Some(bench_schema::Interval {
+            low,
+            high,
+            confidence: 0.95,
+        });
+        lines("cannot tell", &open, false)
+    };
+    let wide = told(-0.04, 0.24);
+    assert!(
+        wide.contains("; about 8 times as many requests are needed to decide"),
+        "{wide}"
+    );
+    // beyond what is allowed, but with as many rows chance is not excluded
+    let beyond = told(0.07, 0.13);
+    assert!(!beyond.contains("times as many"), "{beyond}");
+    assert!(
+        beyond.contains("correction for the number of rows"),
+        "{beyond}"
+    );
+}

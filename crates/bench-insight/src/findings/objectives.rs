@@ -1,7 +1,7 @@
 //! Objectives: which are missed, by whom, and what is served within them.
 
 use bench_schema::{
-    Answer, CellRecord, Evidence, Experiment, Finding, Known, RunRecord, Slo, SloOutcome,
+    Answer, CellRecord, Evidence, Experiment, Finding, Interval, Known, RunRecord, Slo, SloOutcome,
     SloVerdict,
 };
 
@@ -240,13 +240,26 @@ pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
 
 /// How many independent values an attainment is worth, by its interval: that tells the share that so many refute.
 fn worth(outcome: &SloOutcome) -> Option<f64> {
-    let (share, interval) = (outcome.attainment, outcome.attainment_interval);
-    let bound = if share > outcome.slo.q {
+    worth_of(
+        outcome.attainment,
+        &outcome.attainment_interval,
+        outcome.slo.q,
+    )
+}
+
+fn worth_of(share: f64, interval: &Interval, asked: f64) -> Option<f64> {
+    let bound = if share > asked {
         interval.low
     } else {
         interval.high
     };
     bench_metrics::values_to_decide(share, bound)
+}
+
+/// How many times as many values decide whether a share is at least what is asked: the less, the nearer it is to one of its ends.
+pub(crate) fn times_of_a_share(share: f64, interval: &Interval, asked: f64) -> Option<f64> {
+    let times = bench_metrics::values_to_decide(share, asked)? / worth_of(share, interval, asked)?;
+    times.is_finite().then_some(times.max(1.0))
 }
 
 /// What the data cannot decide, between which ends it lies, and how many times as many requests would decide.

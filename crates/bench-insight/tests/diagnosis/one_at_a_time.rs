@@ -378,6 +378,20 @@ fn a_target_says_how_many_values_decide_and_so_many_do() {
     assert_eq!(outcome(73).verdict, Some(SloVerdict::Pass));
 }
 
+/// Where all are within, the interval narrows with their number, not with its root.
+#[test]
+fn a_share_that_is_asked_for_says_how_many_requests_decide_and_so_many_do() {
+    let asked = json!({"slo": ["e2e=900ms"], "target": "attainment>=95%"});
+    let outcome = |n| target(&asked, n, |asked| answered(asked, &evenly(calm(asked), 16)));
+    let note = outcome(40).note.unwrap();
+    assert!(
+        note.ends_with("; about 73 requests in total would decide"),
+        "{note}"
+    );
+    assert_eq!(outcome(72).verdict, Some(SloVerdict::CannotTell));
+    assert_eq!(outcome(74).verdict, Some(SloVerdict::Pass));
+}
+
 /// 186 of 200 within show no 90 %, whether a target or an objective asks; the interval of the P90 of those that were answered lay below the limit.
 #[test]
 fn a_target_says_what_an_objective_with_its_limit_says() {
