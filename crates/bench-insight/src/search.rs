@@ -350,12 +350,19 @@ impl SearchAsked {
                 "the budget was used up {known}: {failing}; check the server's log, then search again with a larger `--budget`"
             );
         }
+        let searching = self.searching(slos, 1.0);
+        if self.loads(cells).next().is_none() {
+            return format!(
+                "the budget is too small for a stage, which takes {} requests or more: use a larger `--budget`, or an objective for a smaller share",
+                searching.fewest()
+            );
+        }
         let patience = patience(slos);
         let lasts = (!self.closed && patience >= 0.5)
             .then(|| format!(" and {} or more", text::time(4e9 * patience)));
         format!(
             "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more{}",
-            self.searching(slos, 1.0).least_near(),
+            searching.least_near(),
             lasts.unwrap_or_default()
         )
     }
@@ -440,7 +447,15 @@ fn failed_meanwhile(cells: &[CellRecord]) -> Option<String> {
         .iter()
         .rev()
         .find_map(|cell| cell.ended_early.as_ref());
-    early.map(|early| format!("the server failed meanwhile: {early}"))
+    // of `bench-client`: it could open no more connections
+    let of_the_client = |early: &&String| early.contains("this machine lacks resources");
+    early.map(|early| {
+        let who = match Some(early).filter(of_the_client) {
+            Some(_) => "client",
+            None => "server",
+        };
+        format!("the {who} failed meanwhile: {early}")
+    })
 }
 
 /// Requests per second of a cell that sends one after the other; all may end early, as `--cancel-after` asks.

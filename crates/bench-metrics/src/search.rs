@@ -144,8 +144,9 @@ const PATIENT: f64 = 4.0;
 const WARM: f64 = 0.15;
 /// Least time to warm an open loop up, unless the stage itself has fewer requests.
 const WARM_SECONDS: f64 = 2.0;
-/// Beyond the first by so much, nobody looks any further.
+/// Beyond the first by so much, nobody looks any further; nor at so many in flight, for which a client has no connections.
 const HIGHEST: f64 = 1e6;
+const MOST_IN_FLIGHT: f64 = 16_384.0;
 /// Stages near the crossing before it is told how they scatter about the curve.
 const FEWEST: usize = 4;
 /// And before an answer can be precise: of fewer, the two speeds of a server that changes can pass for a steep curve.
@@ -335,6 +336,8 @@ impl Search {
 
     /// The highest load at which every objective was met, there and at less, and the lowest one beyond it at which one was plainly missed.
     pub fn sides(&self, stages: &[Stage]) -> Option<(f64, f64)> {
+        let told: Vec<Stage> = stages.iter().filter(|s| s.tells()).cloned().collect();
+        let stages = &told[..];
         let loads = || stages.iter().map(|stage| stage.load);
         let met = loads().filter(|load| self.is_met(stages, *load));
         let met = met.reduce(f64::max)?;
@@ -428,7 +431,12 @@ impl Search {
             return Some(SearchEnd::NotMonotone);
         }
         let most = stages.iter().map(|s| s.load).fold(0.0, f64::max);
-        (most >= self.first * HIGHEST).then_some(SearchEnd::NeverMissed)
+        let highest = if self.whole {
+            MOST_IN_FLIGHT
+        } else {
+            self.first * HIGHEST
+        };
+        (most >= highest).then_some(SearchEnd::NeverMissed)
     }
 
     /// The stages that tell of the crossing, by their distance from it in ln load.

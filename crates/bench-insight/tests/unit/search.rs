@@ -184,6 +184,32 @@ fn what_short_stages_say_is_not_told_as_known() {
 }
 
 #[test]
+fn a_budget_without_room_for_a_stage_was_not_used_up() {
+    let alone = stage(false, 0.0, (1.0, 5, 5));
+    let why = spent(false, &[alone]).why.unwrap();
+    assert!(
+        why.contains("too small for a stage, which takes 30 requests"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_client_without_connections_is_no_server_that_failed() {
+    let mut cell = stage(true, 4096.0, (1.0, 120, 20));
+    cell.ended_early =
+        Some("100 requests failed (this machine lacks resources for a connection)".to_owned());
+    cell.counts.planned = 0;
+    let why = |cell: &CellRecord| failed_meanwhile(std::slice::from_ref(cell)).unwrap();
+    assert!(
+        why(&cell).starts_with("the client failed"),
+        "{}",
+        why(&cell)
+    );
+    cell.ended_early = Some("100 requests failed (HTTP 500)".to_owned());
+    assert!(why(&cell).starts_with("the server failed"));
+}
+
+#[test]
 fn requests_that_were_stopped_did_not_fail() {
     let mut alone = stage(false, 0.0, (1.0, 5, 5));
     alone.metrics.clear();

@@ -503,6 +503,26 @@ fn a_stage_lasts_long_enough_for_its_objective_to_be_missed() {
     }
 }
 
+/// What anyone serves has no capacity, and a client does not have that many connections.
+#[test]
+fn a_concurrency_that_is_always_met_is_not_doubled_for_ever() {
+    let (_, server, objectives) = scenarios().remove(2);
+    let ask = Search {
+        attain: vec![0.95],
+        first: 1.0,
+        whole: true,
+        ..asked(&server, &objectives)
+    };
+    let met = |up_to: u32| {
+        let loads = (0..=up_to).map(|i| f64::from(1_u32 << i));
+        loads
+            .map(|load| told_stage(load, 1.0, 30.0, 30))
+            .collect::<Vec<_>>()
+    };
+    assert!(matches!(ask.next(&met(13)), Next::Measure(m) if (m.load - 16_384.0).abs() < 0.5));
+    assert_eq!(ask.next(&met(14)), Next::Stop(SearchEnd::NeverMissed));
+}
+
 /// Five minutes of it, 10,000 requests, of which the interval holds the truth: 36.0 requests/s by exhaustive simulation.
 #[test]
 fn minutes_tell_the_capacity_of_eight_slots() {
