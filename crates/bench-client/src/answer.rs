@@ -109,6 +109,9 @@ pub struct AnswerLimits {
     pub keep_text: Option<usize>,
 }
 
+/// The content events of one answer, of which each is kept with its time: more than any model writes.
+const MOST_EVENTS: usize = 1 << 20;
+
 impl Default for AnswerLimits {
     /// 64 MiB (log probabilities and batches of embeddings are large), and no text.
     fn default() -> Self {
@@ -235,6 +238,9 @@ impl AnswerDecoder {
             });
             if let Err(error) = fed {
                 collector.fail(failure_of(&error), &error.to_string());
+            } else if collector.events() > MOST_EVENTS {
+                let why = format!("the answer does not end: more than {MOST_EVENTS} events");
+                collector.fail(FailureKind::TooLarge, &why);
             }
             collector.end_of_bytes(bytes);
         }

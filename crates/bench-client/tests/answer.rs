@@ -306,6 +306,23 @@ fn unfinished_events_and_bodies_of_all_answers_together_have_a_limit_that_ordina
     }
 }
 
+/// Sixteen such answers took 2 GB of memory and as much of the disk.
+#[test]
+fn an_answer_without_end_fails_before_it_fills_the_memory() {
+    let mut endless = decoder(AnswerLimits::default());
+    let many = TOKEN.repeat(1 << 16);
+    let mut reads = (0..).map(|i| endless.push(many.as_bytes(), mark(i, i + 1, i + 2)).failed);
+    assert_eq!(reads.position(|failed| failed), Some(16));
+    match endless.finish(StreamEnd::Eof).outcome {
+        Outcome::Failed {
+            failure: FailureKind::TooLarge,
+            message,
+            ..
+        } => assert!(message.contains("does not end"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn text_is_kept_only_where_asked_and_only_so_much_of_it() {
     let text = |keep_text| {
