@@ -78,8 +78,8 @@ fn reason(error: &NvmlError) -> String {
 }
 
 impl Source for GpuSource {
-    fn source(&self) -> ReadingSource {
-        ReadingSource::Gpu
+    fn name(&self) -> &'static str {
+        "gpu"
     }
 
     fn read(&mut self, round: &mut Round<'_>) {

@@ -79,8 +79,11 @@ impl ProcessSource {
 }
 
 impl Source for ProcessSource {
-    fn source(&self) -> ReadingSource {
-        self.source
+    fn name(&self) -> &'static str {
+        match self.target {
+            Target::Own => "client",
+            Target::Server(_) => "server_process",
+        }
     }
 
     fn read(&mut self, round: &mut Round<'_>) {

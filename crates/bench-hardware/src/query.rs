@@ -57,8 +57,8 @@ impl QuerySource {
 }
 
 impl Source for QuerySource {
-    fn source(&self) -> ReadingSource {
-        ReadingSource::Prometheus
+    fn name(&self) -> &'static str {
+        "prometheus"
     }
 
     fn cpu_elsewhere(&self) -> Nanos {

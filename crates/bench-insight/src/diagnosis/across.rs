@@ -5,7 +5,7 @@
 
 use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
 
-use super::look::{Expected, Line, Look, mean, median, quantile};
+use super::look::{Expected, Look, median, quantile};
 use super::{LEAST, LEVELS, STANDSTILL, over_time};
 use crate::draft::Draft;
 use crate::outages::{EARLY, Standstill};
@@ -192,63 +192,47 @@ fn stalls(grid: &Grid<'_>) -> Option<Finding> {
 /// waits there, and TTFT grows with the prompt.
 pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
     let alone = looks.iter().filter(|look| look.concurrency() == Some(1));
-    let alone: Vec<&Look<'_>> = alone.collect();
-    let line = by_prompt(&alone);
+    let mut cells: Vec<(&str, f64, f64)> = alone.filter_map(typical).collect();
+    cells.sort_by(|a, b| a.1.total_cmp(&b.1));
     let untold = |f: &&mut Finding| f.cause() == Some(Cause::WaitingOrPrefill);
     for finding in found.iter_mut().filter(untold) {
-        let look = alone
+        let own = cells.iter().find(|cell| finding.cells == [cell.0]);
+        let look = looks
             .iter()
             .find(|look| finding.cells == [look.cell.id.clone()]);
-        if let Some(prefill) = look.and_then(|look| prefill(look, &alone, line, finding.severity)) {
+        let prefill = own.and_then(|own| prefill(look?, *own, &cells, finding.severity));
+        if let Some(prefill) = prefill {
             *finding = prefill;
         }
     }
 }
 
-/// First tokens over prompt tokens, where the longest prompt is twice the shortest and half of the requests lie near the line.
-fn by_prompt(looks: &[&Look<'_>]) -> Option<Line> {
-    let told = looks.iter().flat_map(|look| &look.seen);
-    let told = told.filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)));
-    let mut points: Vec<(f64, f64)> = told.collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ends = points.first()?.0.max(1.0) * 2.0 <= points.last()?.0;
-    let line = Line::of(&points);
-    let near = are_near(&points, |tokens| line.at(tokens));
-    (ends && points.len() >= FEWEST && line.slope > 0.0 && near).then_some(line)
-}
-
-/// Whether half of the first tokens lie near what is told of their prompts.
-fn are_near(points: &[(f64, f64)], told: impl Fn(f64) -> f64) -> bool {
+/// A cell, its prompt tokens and its TTFT, where half of the first tokens lie near what these make for their prompts.
+fn typical<'a>(look: &'a Look<'_>) -> Option<(&'a str, f64, f64)> {
     const NEAR: f64 = 0.2;
-    let off = points.iter().map(|p| (p.1 - told(p.0)).abs() / p.1);
-    median(off.collect()).is_some_and(|off| off <= NEAR)
-}
-
-/// The prompt tokens of a cell and their TTFT, where half of the first tokens are near it.
-fn typical(look: &Look<'_>) -> Option<(f64, f64)> {
-    let told = look.seen.iter();
-    let told = told.filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)));
-    let points: Vec<(f64, f64)> = told.collect();
-    let ttft = mean(points.iter().map(|p| p.1))?;
-    let tokens = mean(points.iter().map(|p| p.0))?;
-    are_near(&points, |_| ttft).then_some((tokens, ttft))
-}
-
-/// By the line, or by what it takes longer than the shortest prompts: whatever is the same for all is in both, and later tokens may take longer.
-fn prefill(look: &Look<'_>, all: &[&Look<'_>], line: Option<Line>, cost: f64) -> Option<Finding> {
-    /// Of the first token, what its prompt explains; and how far off the line its mean may be.
-    const MOST: f64 = 0.6;
-    const NEAR: f64 = 0.25;
     let tokens = look.mean(|r| r.input_tokens.map(f64::from))?;
     let ttft = look.mean(|r| r.ttft)?;
-    let line = line.filter(|line| (ttft - line.at(tokens)).abs() <= NEAR * ttft);
-    let beyond_shortest = || {
-        let all = all.iter().filter_map(|look| typical(look));
-        let shortest = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let longer = shortest.0.max(1.0) * 2.0 <= tokens && typical(look).is_some();
-        longer.then(|| (ttft - shortest.1) / (tokens - shortest.0))
-    };
-    let each = line.map(|line| line.slope).or_else(beyond_shortest)?;
+    let off = look
+        .seen
+        .iter()
+        .filter_map(|s| Some((s.request.ttft? - ttft).abs() / ttft));
+    (median(off.collect())? <= NEAR).then_some((&look.cell.id, tokens, ttft))
+}
+
+/// By what it takes longer than the shortest prompts, or they less than longer ones: whatever is the same for all is in both, and later tokens may take longer.
+fn prefill(
+    look: &Look<'_>,
+    (_, tokens, ttft): (&str, f64, f64),
+    cells: &[(&str, f64, f64)],
+    cost: f64,
+) -> Option<Finding> {
+    /// Of the first token, what its prompt explains.
+    const MOST: f64 = 0.6;
+    let others = cells.iter();
+    let mut apart =
+        others.filter(|other| other.1.max(tokens) >= 2.0 * other.1.min(tokens).max(1.0));
+    let other = apart.next()?;
+    let each = (ttft - other.2) / (tokens - other.1);
     (each * tokens >= MOST * ttft).then_some(())?;
     Draft::in_cell(Cause::Prefill, cost, look.cell)
         .because(Known::PrefillShare, cost)

@@ -382,13 +382,12 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     if let Some(found) = of_places(look).filter(|f| is_queue(f) && !by_chance(f)) {
         return Ok(found);
     }
-    if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
+    let alone = quiet.and_then(|quiet| Some(quiet.ttft? * quiet.by_time));
+    if let Some(alone) = alone.filter(|t| *t > 0.0) {
         let lost = (start.ttft - alone) / start.e2e;
         // As much as would be told as one or the other is told as what it is.
         let is_little = lost < INFERRED && start.share() <= EITHER;
-        // Prompts that come at once are processed in one step, and nobody waits for a place.
-        let in_steps = mean(look.prefills().iter().map(|prefill| prefill.step));
-        if start.ttft < alone * in_steps.unwrap_or(1.0).max(SLOWER) || is_little {
+        if start.ttft < alone * in_steps(look).max(SLOWER) || is_little {
             return Err(Waited {
                 told,
                 excluded: Some((Known::QuietTtft, alone)),
@@ -414,6 +413,19 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
         excluded: by_length.map(|by| (Known::TtftByLength, by.share)),
         differs: told.is_some() && by_length.is_none() && differs(look, start),
     })
+}
+
+/// Prompts that are processed in one step, on average: whoever comes with others, and gets no later first token than any of them, waits for no place.
+fn in_steps(look: &Look<'_>) -> f64 {
+    let prompts = look.prefills().iter();
+    let together = |p: &Prefill| {
+        if p.meanwhile.prompts <= p.step {
+            p.step
+        } else {
+            1.0
+        }
+    };
+    mean(prompts.map(together)).unwrap_or(1.0)
 }
 
 /// Whether first tokens take longer by more than all others do: what shares a server with others slows as a whole. Answers of one token tell nothing

@@ -799,10 +799,8 @@ pub(super) fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) 
     let n = stops.of_all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
-    let resumed = resumed(look);
     let is_one = |stall: &Standstill| {
-        let prompts =
-            prompts.explain(stall, stops) || resumed.iter().any(|by| by.explains(stall, usual));
+        let prompts = prompts.explain(stall, stops);
         let beside = || go_on_beside(&look.others, stall, look.epoch);
         stall.length >= STANDS_OUT * usual && !prompts && beside()
     };
@@ -872,25 +870,6 @@ fn with_unseen(
     let lasted = all.last()?.from - all.first()?.from;
     let is_it = is_whole && all.len() >= FEWEST && lasted >= MOST * look.whole();
     is_it.then_some((all, Some(period)))
-}
-
-/// An answer that stood still by itself and went on: `(when it did, for how long it had stood)`.
-struct Resumed(f64, f64);
-
-impl Resumed {
-    /// Whether all others stood still because a server that had thrown it out took it up again: it stood for much longer and went on as they did. All
-    /// that it had, prompt and answer, is worked on like a prompt then.
-    fn explains(&self, all: &Standstill, usual: f64) -> bool {
-        const LONGER: f64 = 2.0;
-        let Self(to, stood) = *self;
-        stood >= LONGER * all.length && (to - all.from - all.length).abs() <= 0.5 * usual
-    }
-}
-
-fn resumed(look: &Look<'_>) -> Vec<Resumed> {
-    let all = look.seen.iter().flat_map(|s| &s.request.stalls);
-    all.map(|(at, length)| Resumed(look.ns(*at) + length, *length))
-        .collect()
 }
 
 /// The time between stalls, where it is the same each time, but for one of several.

@@ -79,11 +79,11 @@ impl Places {
         let more: f64 = all.range(places + 1..).map(|(_, time)| time).sum();
         let always = lasted >= AS_MANY * of(&beside_waiting) && more <= MORE * of(&all);
         let several = places > 0 && turns.len() >= FEWEST;
-        (always && several && waited > 0.0).then_some(())?;
-        Some(Self {
+        let share = waited / look.taken();
+        (always && several && share >= super::LEAST).then(|| Self {
             running: f64::from(places),
             waiting: waited / of(&all),
-            share: waited / look.taken(),
+            share,
             after_first: false,
             may_be_prefill: false,
         })

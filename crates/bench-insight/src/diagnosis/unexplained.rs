@@ -232,7 +232,8 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let tells = |slow: &Slow| slow.cost >= if slow.apart { super::LEAST } else { COSTS };
     let Some(mut slow) = slow(look).filter(tells) else {
-        return late_first_tokens(look);
+        // Whole answers may differ too little to tell.
+        return late_and_costly(look)?.finding(look);
     };
     if let Some(found) = first_token::of_places(look) {
         return Some(found);
@@ -249,8 +250,6 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
             return first_token::by_chance(look, cost * part);
         }
         slow = rest;
-    } else if before_first.is_some_and(|part| part >= OF_WAITING) && wait_in_line(look) {
-        return first_token::untold(look, cost, None);
     }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
@@ -437,43 +436,8 @@ fn late_and_costly(look: &Look<'_>) -> Option<Late> {
 pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
     let late = late_and_costly(look).filter(|late| !late.are_a_level)?;
     let over = firsts(look).into_iter().map(|f| f.took / f.quick);
-    let is_one = are_two_kinds(over.collect()) && !wait_in_line(look);
+    let is_one = are_two_kinds(over.collect());
     is_one.then(|| late.finding(look))?
-}
-
-/// The same, though whole answers differ too little to tell.
-fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
-    let late = late_and_costly(look)?;
-    if wait_in_line(look) {
-        return first_token::untold(look, late.cost, None);
-    }
-    late.finding(look)
-}
-
-/// Whether those that get their first token late get it as long as a quick one takes after another's first or last: whoever waits in a queue goes on as
-/// somebody leaves it.
-fn wait_in_line(look: &Look<'_>) -> bool {
-    /// Of the quick first token, how near to another's moment is at it; of those that are late, the part that has to be. By chance half may be.
-    const NEAR: f64 = 0.2;
-    const MOST: f64 = 0.75;
-    let with_ttft = || look.seen.iter().filter(|s| s.first.is_some());
-    let mut moments: Vec<f64> = with_ttft()
-        .flat_map(|s| [Some(s.end), s.first])
-        .flatten()
-        .collect();
-    moments.sort_by(f64::total_cmp);
-    let late = with_ttft().zip(look.prefills()).filter_map(|(s, prefill)| {
-        let (first, quick) = (s.first?, prefill.quick);
-        (s.request.ttft? > LATE * quick).then_some((first - quick, NEAR * quick))
-    });
-    let (mut all, mut follow) = (0.0, 0.0);
-    for (at, near) in late {
-        let next = moments.partition_point(|moment| *moment < at - near);
-        let is_near = moments.get(next).is_some_and(|moment| *moment <= at + near);
-        all += 1.0;
-        follow += if is_near { 1.0 } else { 0.0 };
-    }
-    follow >= MOST * all
 }
 
 impl Late {

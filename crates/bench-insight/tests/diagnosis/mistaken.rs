@@ -193,6 +193,45 @@ fn equal_prompts_that_come_at_once_and_share_a_step_do_not_queue() {
 }
 
 #[test]
+fn who_waits_for_places_that_several_leave_at_once_queues() {
+    // eight of sixteen equal answers end together, and eight are taken up; the server's own count of its queue leaves that out
+    let server = Server {
+        slots: 8,
+        prefill: 60.0,
+        ..Server::default()
+    };
+    let cells: Vec<Cell> = [16, 2]
+        .map(|users| cell(Asks::Closed(users), |_, _| (60, 40), server.clone()))
+        .into();
+    let (mut run, samples) = run(&cells, false, 2);
+    told(&mut run, 0.02, 0.1, &[]);
+    let found = found(&run, &samples);
+    assert_eq!(found.first(), Some(&Cause::Queueing), "{found:?}");
+}
+
+#[test]
+fn a_place_that_hardly_anybody_waits_for_hides_no_slow_requests() {
+    let server = Server {
+        apart: true,
+        slots: 7,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (60, draw.whole(20.0, 40.0));
+    for seed in 1..=4 {
+        let asked = cell(Asks::Poisson(9.0), lengths, server.clone());
+        let (run, mut samples) = run(&[asked], false, seed);
+        let mut draw = Draw::new(seed);
+        for request in &mut samples[0].requests {
+            if draw.uniform() < 0.2 {
+                request.end = request.end + Nanos::from_f64(2.0 * request.e2e());
+            }
+        }
+        let found = found(&run, &samples);
+        assert!(found.contains(&Cause::SlowRequests), "{seed} {found:?}");
+    }
+}
+
+#[test]
 fn first_tokens_that_all_come_after_a_change_are_no_slow_requests() {
     // from 20 s on a first token takes 300 ms more
     let varied: Lengths = |_, draw| (60, draw.whole(20.0, 60.0));
