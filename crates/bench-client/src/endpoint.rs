@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use bench_schema::Secret;
+use ipnet::IpNet;
 
 use crate::ClientError;
 
@@ -380,8 +381,10 @@ fn excludes(rule: &str, name: &str, port: u16) -> bool {
     if rule.is_empty() {
         return false;
     }
-    if let Some((network, bits)) = rule.split_once('/') {
-        return within(name, network, bits).unwrap_or(false);
+    if let Ok(network) = rule.parse::<IpNet>() {
+        return name
+            .parse()
+            .is_ok_and(|address: IpAddr| network.contains(&address));
     }
     let (rule, name) = (rule.to_ascii_lowercase(), name.to_ascii_lowercase());
     let suffix = rule.trim_start_matches("*.").trim_start_matches('.');
@@ -389,21 +392,6 @@ fn excludes(rule: &str, name: &str, port: u16) -> bool {
         || name
             .strip_suffix(suffix)
             .is_some_and(|before| before.ends_with('.'))
-}
-
-/// Whether an address lies in a network; `None` where one of them is none.
-fn within(name: &str, network: &str, bits: &str) -> Option<bool> {
-    let (address, network): (IpAddr, IpAddr) = (name.parse().ok()?, network.parse().ok()?);
-    let bits: u32 = bits.parse().ok()?;
-    let (a, n, width) = match (address, network) {
-        (IpAddr::V4(a), IpAddr::V4(n)) => (u128::from(a.to_bits()), u128::from(n.to_bits()), 32),
-        (IpAddr::V6(a), IpAddr::V6(n)) => (a.to_bits(), n.to_bits(), 128),
-        _ => return Some(false),
-    };
-    let shift = 128_u32.checked_sub(width)?;
-    let host_bits = u32::checked_sub(width, bits)?;
-    let cut = |x: u128| (x << shift).checked_shr(shift + host_bits).unwrap_or(0);
-    Some(cut(a) == cut(n))
 }
 
 #[cfg(test)]

@@ -128,11 +128,6 @@ pub(crate) fn typed() -> Command {
 
 /// The command line for people. It only tells flags apart: what their texts mean is for `typed`, which reads those of the file too.
 pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
-    let name = match benchmark {
-        Benchmark::Latency => "bench-latency",
-        Benchmark::Throughput => "bench-throughput",
-        Benchmark::Seqlen => "bench-seqlen",
-    };
     let config = Arg::new("config")
         .long("config")
         .value_name("FILE")
@@ -141,7 +136,7 @@ pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
     let keys = typed();
     let taken = keys.get_arguments();
     let taken = taken.filter(|key| takers(key.get_id().as_str()).contains(&benchmark));
-    Command::new(name)
+    Command::new(format!("bench-{benchmark}"))
         .version(env!("CARGO_PKG_VERSION"))
         .about(about)
         .arg(config)

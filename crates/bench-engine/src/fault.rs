@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 
 use crate::EngineError;
 
@@ -116,8 +117,7 @@ impl FaultKind {
 }
 
 /// One fault with its argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, SerializeDisplay, DeserializeFromStr)]
 pub struct Fault {
     /// Which one.
     pub kind: FaultKind,
@@ -150,20 +150,6 @@ impl FromStr for Fault {
                 .map_err(|_| refuse("the argument must be a whole number"))?,
         };
         Ok(Self { kind, argument })
-    }
-}
-
-impl TryFrom<String> for Fault {
-    type Error = EngineError;
-
-    fn try_from(text: String) -> Result<Self, EngineError> {
-        text.parse()
-    }
-}
-
-impl From<Fault> for String {
-    fn from(fault: Fault) -> Self {
-        fault.to_string()
     }
 }
 

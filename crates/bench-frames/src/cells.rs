@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{Histogram, Layout};
-use bench_schema::{CellRecord, CountOf, Counts, Metric, Origin, Rates, RunRecord, Unit, whole};
+use bench_schema::{CellRecord, CountOf, Counts, Metric, Rates, RunRecord, Unit, whole};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -86,12 +86,7 @@ fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         .text("label", |(_, cell)| Some(cell.label.clone()))
         .text("plan", |(_, cell)| cell.plan.hash.clone())
         .whole("repeats", |(_, cell)| Some(cell.repeats))
-        .text("headline", |(_, cell)| {
-            Some(match cell.headline {
-                Origin::Sent => "sent",
-                Origin::Due => "due",
-            })
-        })
+        .text("headline", |(_, cell)| Some(cell.headline.as_str()))
 }
 
 type Rate = fn(&Rates) -> Option<f64>;

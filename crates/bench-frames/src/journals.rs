@@ -102,12 +102,7 @@ fn identity(table: Requests<'_>) -> Requests<'_> {
         .text("run", |r| Some(r.run.name.clone()))
         .text("cell", |r| Some(r.record.cell.clone()))
         .whole("repeat", |r| Some(r.record.repeat))
-        .text("phase", |r| {
-            Some(match r.record.phase {
-                Phase::Warmup => "warmup",
-                Phase::Measure => "measure",
-            })
-        })
+        .text("phase", |r| Some(r.record.phase.as_str()))
         .whole("id", |r| Some(r.record.id))
         .text("use_case", |r| r.record.use_case.clone())
         .whole("session", |r| r.record.session)
@@ -194,14 +189,7 @@ pub(crate) fn event_table() -> Table<'static, Event> {
         .number("lag_ms", |event| Some(event.lag?.as_millis_f64()))
         .number("bound_ms", |event| Some(event.bound.as_millis_f64()))
         .whole("tokens", |event| event.tokens)
-        .text("channel", |event| {
-            Some(match event.channel {
-                Channel::Answer => "answer",
-                Channel::Reasoning => "reasoning",
-                Channel::Tool => "tool",
-                Channel::Refusal => "refusal",
-            })
-        })
+        .text("channel", |event| Some(event.channel.as_str()))
 }
 
 /// Each content event of a request, where that was measured.

@@ -78,8 +78,8 @@ fn reason(error: &NvmlError) -> String {
 }
 
 impl Source for GpuSource {
-    fn name(&self) -> &'static str {
-        "gpu"
+    fn source(&self) -> ReadingSource {
+        ReadingSource::Gpu
     }
 
     fn read(&mut self, round: &mut Round<'_>) {

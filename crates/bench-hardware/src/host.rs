@@ -143,8 +143,8 @@ fn read_sysinfo(system: &mut System, draft: &mut Draft<'_>) {
 }
 
 impl Source for HostSource {
-    fn name(&self) -> &'static str {
-        "host"
+    fn source(&self) -> ReadingSource {
+        ReadingSource::Host
     }
 
     fn read(&mut self, round: &mut Round<'_>) {

@@ -79,11 +79,8 @@ impl ProcessSource {
 }
 
 impl Source for ProcessSource {
-    fn name(&self) -> &'static str {
-        match self.target {
-            Target::Own => "client",
-            Target::Server(_) => "server_process",
-        }
+    fn source(&self) -> ReadingSource {
+        self.source
     }
 
     fn read(&mut self, round: &mut Round<'_>) {

@@ -57,8 +57,8 @@ impl QuerySource {
 }
 
 impl Source for QuerySource {
-    fn name(&self) -> &'static str {
-        "prometheus"
+    fn source(&self) -> ReadingSource {
+        ReadingSource::Prometheus
     }
 
     fn cpu_elsewhere(&self) -> Nanos {

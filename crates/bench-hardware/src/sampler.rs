@@ -21,15 +21,15 @@ use crate::host::HostSource;
 use crate::process::ProcessSource;
 use crate::query::QuerySource;
 use crate::reading::{Named, Round};
-use crate::scrape::{Fetch, FetchLimits, ScrapeKind, ScrapeSource};
+use crate::scrape::{Fetch, FetchLimits, ScrapeSource};
 
 /// The run's clock, as the sampler is given it.
 pub(crate) type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
 
 /// Something that can be asked again and again.
 pub(crate) trait Source: Send {
-    /// What its cost is booked under: `host`, `client`, `gpu`, …
-    fn name(&self) -> &'static str;
+    /// What its readings come from, and its cost is booked under.
+    fn source(&self) -> ReadingSource;
 
     /// Read once and hand on what was read.
     fn read(&mut self, round: &mut Round<'_>);
@@ -320,13 +320,16 @@ fn wanted(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker> {
         max_bytes: config.scrape_max_bytes,
     };
     let pages = [
-        (ScrapeKind::Server, config.server_metrics.as_slice()),
-        (ScrapeKind::Dcgm, config.dcgm.as_slice()),
+        (
+            ReadingSource::ServerMetrics,
+            config.server_metrics.as_slice(),
+        ),
+        (ReadingSource::Dcgm, config.dcgm.as_slice()),
     ];
-    for (kind, urls) in pages {
+    for (source, urls) in pages {
         for url in urls {
-            let source = ScrapeSource::new(kind, url, fetch.clone(), limits);
-            workers.push(Worker::new(config.scrape_every, vec![Box::new(source)]));
+            let page = ScrapeSource::new(source, url, fetch.clone(), limits);
+            workers.push(Worker::new(config.scrape_every, vec![Box::new(page)]));
         }
     }
     if let Some(queries) = &config.prometheus {
@@ -343,7 +346,7 @@ impl Worker {
     fn new(every: Duration, sources: Vec<Box<dyn Source>>) -> Self {
         let first = sources.first();
         Self {
-            name: first.map_or_else(String::new, |source| source.name().to_owned()),
+            name: first.map_or_else(String::new, |source| source.source().to_string()),
             every: every.max(SHORTEST),
             sources,
             whole: None,
@@ -363,7 +366,7 @@ impl Worker {
             .sources
             .iter()
             .map(|source| SourceCost {
-                source: source.name().to_owned(),
+                source: source.source().to_string(),
                 worker: worker.clone(),
                 ..SourceCost::default()
             })

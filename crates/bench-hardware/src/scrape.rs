@@ -11,16 +11,10 @@ use crate::names::{Facts, Part, Rule, canonical, dcgm_by_gpu, server_rules};
 use crate::reading::{Draft, Round};
 use crate::sampler::Source;
 
-/// Whose page it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScrapeKind {
-    Server,
-    Dcgm,
-}
-
 /// Fetches one page again and again.
 pub(crate) struct ScrapeSource {
-    kind: ScrapeKind,
+    /// Whose page it is: a server's, or a DCGM exporter's.
+    source: ReadingSource,
     url: String,
     instance: String,
     fetch: Arc<dyn Fetch>,
@@ -41,13 +35,13 @@ struct Before {
 
 impl ScrapeSource {
     pub(crate) fn new(
-        kind: ScrapeKind,
+        source: ReadingSource,
         url: &str,
         fetch: Arc<dyn Fetch>,
         limits: FetchLimits,
     ) -> Self {
         Self {
-            kind,
+            source,
             url: url.to_owned(),
             instance: without_credentials(url),
             fetch,
@@ -60,13 +54,6 @@ impl ScrapeSource {
         }
     }
 
-    fn source(&self) -> ReadingSource {
-        match self.kind {
-            ScrapeKind::Server => ReadingSource::ServerMetrics,
-            ScrapeKind::Dcgm => ReadingSource::Dcgm,
-        }
-    }
-
     /// The page, or why there is none.
     fn page(&self) -> Result<(Page, usize), String> {
         let body = self.fetch.get(&self.url, self.limits)?;
@@ -76,29 +63,22 @@ impl ScrapeSource {
 
     /// The parts of the page that are kept: of the whole server, or of each GPU.
     fn parts(&self, page: &Page) -> BTreeMap<String, Part> {
-        match self.kind {
-            ScrapeKind::Server => {
-                let values = canonical(page, &self.rules);
-                let part = Part {
-                    values,
-                    ..Part::default()
-                };
-                [(self.instance.clone(), part)].into()
-            }
-            ScrapeKind::Dcgm => dcgm_by_gpu(&page.samples)
-                .into_iter()
-                .map(|(gpu, part)| (format!("{} {gpu}", self.instance), part))
-                .collect(),
+        if self.source == ReadingSource::Dcgm {
+            let gpus = dcgm_by_gpu(&page.samples).into_iter();
+            let named = gpus.map(|(gpu, part)| (format!("{} {gpu}", self.instance), part));
+            return named.collect();
         }
+        let part = Part {
+            values: canonical(page, &self.rules),
+            ..Part::default()
+        };
+        [(self.instance.clone(), part)].into()
     }
 }
 
 impl Source for ScrapeSource {
-    fn name(&self) -> &'static str {
-        match self.kind {
-            ScrapeKind::Server => "server_metrics",
-            ScrapeKind::Dcgm => "dcgm",
-        }
+    fn source(&self) -> ReadingSource {
+        self.source
     }
 
     fn cpu_elsewhere(&self) -> Nanos {
@@ -115,7 +95,7 @@ impl Source for ScrapeSource {
         let to = (round.now)();
         self.scrapes += 1;
         self.failures += u64::from(fetched.is_err());
-        let (source, window) = (self.source(), (from, Some(to)));
+        let (source, window) = (self.source, (from, Some(to)));
         let mut parts = BTreeMap::new();
         if let Ok((page, _)) = &fetched {
             self.facts.learn(&page.samples);
@@ -137,7 +117,7 @@ impl Source for ScrapeSource {
             about.set("scrapes_total", self.scrapes as f64);
             about.set("scrape_failures_total", self.failures as f64);
         });
-        if fetched.is_ok() && self.kind == ScrapeKind::Server {
+        if fetched.is_ok() && source == ReadingSource::ServerMetrics {
             self.first_events(&parts, (from, to), round);
         }
         for (instance, part) in &parts {
@@ -163,7 +143,7 @@ impl ScrapeSource {
             let shown = part.values.keys().filter(|name| is_counter(name));
             counters.extend(shown.map(|name| (instance.clone(), name.clone())));
         }
-        let source = self.source();
+        let source = self.source;
         let Some(before) = self.before.as_mut().filter(|b| !b.counters.is_empty()) else {
             self.before = Some(Before {
                 first: read,

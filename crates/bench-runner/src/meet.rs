@@ -383,24 +383,29 @@ impl Meeting {
                 let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
                 heard.unwrap_or_else(|| {
                     *link = None;
-                    Heard {
+                    let go = Go {
                         lost: vec![0],
+                        ..Go::default()
+                    };
+                    Heard {
+                        go,
                         ..Heard::default()
                     }
                 })
             }
         };
-        self.pooled.heard(heard.enough);
-        self.met.extend(heard.exchange);
+        let Heard { go, exchange, .. } = heard;
+        self.pooled.heard(go.enough);
+        self.met.extend(exchange);
         self.folders.extend(heard.folders);
         self.search.others.extend(heard.clients);
         if self.index > 0 {
-            self.search.next = heard.stage;
+            self.search.next = go.stage;
         }
-        for index in heard.lost {
+        for index in go.lost {
             self.lost.entry(index).or_insert(self.before);
         }
-        heard.start
+        exchange.map(|met| go.start + -met.offset)
     }
 
     /// What shard 0 called it, at random.
@@ -506,29 +511,12 @@ fn as_heard(stage: &NextStage) -> Option<NextStage> {
 /// What comes of a meeting.
 #[derive(Default)]
 struct Heard {
+    go: Go,
+    /// This clock against shard 0's; absent where that was lost.
     exchange: Option<ClockExchange>,
-    /// When all begin, on this clock.
-    start: Option<Stamp>,
-    lost: Vec<u32>,
     folders: Vec<(u32, String)>,
     /// What the clients say that are ready for this place.
     clients: Vec<ClientRecord>,
-    /// The requests of all shards are enough for the cell.
-    enough: bool,
-    stage: Option<NextStage>,
-}
-
-impl Heard {
-    fn of(go: Go, exchange: ClockExchange) -> Self {
-        Self {
-            start: Some(go.start + -exchange.offset),
-            exchange: Some(exchange),
-            lost: go.lost,
-            enough: go.enough,
-            stage: go.stage,
-            ..Self::default()
-        }
-    }
 }
 
 /// Shard 0: wait until the others are ready, and tell those who are there when to begin. Who is not there in time is lost, and is not in `others` any more.
@@ -574,9 +562,10 @@ async fn call_together(
         bound: Nanos::ZERO,
     };
     Heard {
+        go,
+        exchange: Some(exchange),
         folders,
         clients,
-        ..Heard::of(go, exchange)
     }
 }
 
@@ -605,7 +594,11 @@ async fn ask(link: &mut Link, ready: Ready, clock: &dyn Now) -> Result<Heard, Li
     let bound = exchange.bound;
     link.send(&Message::Ready(Ready { bound, ..ready })).await?;
     match link.receive().await? {
-        Message::Go(go) => Ok(Heard::of(go, exchange)),
+        Message::Go(go) => Ok(Heard {
+            go,
+            exchange: Some(exchange),
+            ..Heard::default()
+        }),
         _ => Err(LinkError::Nonsense),
     }
 }

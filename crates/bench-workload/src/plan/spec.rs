@@ -204,12 +204,8 @@ impl PlanSpec {
 
     /// What the streams of lengths, use cases and arrivals are keyed by: not the cell, unless it has draws of its own.
     pub(crate) fn shape_key(&self) -> String {
-        let phase = match self.phase {
-            Phase::Warmup => "warmup",
-            Phase::Measure => "measure",
-        };
         let own = if self.own_draws { &self.cell } else { "" };
-        format!("{own}{phase}/{}", self.repeat)
+        format!("{own}{}/{}", self.phase, self.repeat)
     }
 
     /// What the streams of prompts are keyed by.
