@@ -80,6 +80,12 @@ pub struct CellFacts {
     pub answers_missed: u64,
     /// Content events of these beyond their count.
     pub tokens_missed: u64,
+    /// Content events of all requests, whatever became of them.
+    pub all_events: u64,
+    /// Requests that did not complete and went on to more than twice the output tokens that they asked for.
+    pub answers_runaway: u64,
+    /// Their content events beyond what they asked for.
+    pub events_runaway: u64,
     /// Requests that were stopped on purpose (`--cancel-after`) before any content came.
     pub cancelled_unanswered: u64,
     /// Mean time from having a connection to the request's last byte leaving, over completed requests.
@@ -189,7 +195,14 @@ impl FactKeeper {
         }
         let stopped = matches!(record.wire.outcome, Outcome::Cancelled { .. });
         self.facts.cancelled_unanswered += u64::from(stopped && record.wire.events.is_empty());
+        let events = record.wire.events.len() as u64;
+        self.facts.all_events += events;
         if !record.wire.outcome.is_completed() {
+            let asked = record.asked_output_tokens;
+            if let Some(asked) = asked.filter(|asked| events > asked.saturating_mul(2)) {
+                self.facts.answers_runaway += 1;
+                self.facts.events_runaway += events - asked;
+            }
             return;
         }
         if let (Some(ready), Some(sent)) = (record.wire.connected, record.wire.sent) {

@@ -220,6 +220,7 @@ const RULES: &[Rule] = rules! {
     answers::tokens_untold Share(0.01, NEVER);
     answers::tokens_by_text Share(0.01, NEVER);
     answers::short_answers Share(0.01, NEVER);
+    answers::runaway_answers Share(0.01, 0.10);
     answers::prompt_length Share(0.05, NEVER);
     answers::warm_cache Share(0.1, NEVER);
     answers::few_samples Plain(ANY, NEVER);

@@ -1099,6 +1099,43 @@ fn answers_without_content_and_without_a_count_are_counted() {
 }
 
 #[test]
+fn answers_that_go_on_beyond_what_was_asked_until_something_ends_them_are_told() {
+    let clock = clock(ClockKind::Kernel);
+    // of a hundred answers of ten events each
+    let judge = |of: &dyn Fn(u64) -> u64| {
+        let all = (0..100).map(|i| {
+            let mut record = request(i, 1_000 * i64::try_from(i).unwrap(), true, 0..0);
+            record.wire.streamed = true;
+            if of(i) != 10 {
+                record.wire.outcome = Outcome::TimedOut {
+                    stage: Stage::Stream,
+                };
+                record.wire.events = EventLog::default();
+                for token in 0..of(i) {
+                    let at = 50_000_000 * i64::try_from(token + 1).unwrap();
+                    record.wire.events.push(event(Stamp::new(at)));
+                }
+            }
+            record
+        });
+        let cells = BTreeMap::from([("c8".to_owned(), CellFacts::of(&all.collect::<Vec<_>>()))]);
+        trust(&TrustFacts::of(&clock, &cells), &[closed(|_| ())])
+    };
+    let told = judge(&|i| if i == 7 { 742 } else { 10 });
+    speaks(&told, "runaway_answers", TrustVerdict::Untrusted);
+    insta::assert_snapshot!(told.reasons[0].sentence(), @"1 response did not end and went on for 732 content events beyond the requested `max_tokens` (42 % of all): tokens/s includes them (limit 10 %); find out what keeps these responses from ending (a stop token, a loop), and limit them on the server");
+    let few = judge(&|i| if i == 7 { 40 } else { 10 });
+    speaks(&few, "runaway_answers", TrustVerdict::Doubtful);
+    // one that was cut within what was asked for, or a little beyond, is no such
+    let cut = judge(&|i| if i == 7 { 18 } else { 10 });
+    assert!(
+        cut.reasons
+            .iter()
+            .all(|reason| reason.code != "runaway_answers")
+    );
+}
+
+#[test]
 fn an_answer_whose_count_is_far_below_its_content_events_is_told_apart_from_a_short_one() {
     let of = |change: &dyn Fn(u64, &mut RequestRecord)| {
         let all = (0..100).map(|i| {

@@ -320,6 +320,19 @@ pub(super) fn tokens_told(scene: &Scene<'_>) -> Option<Seen> {
     share_of_answers(seen, seen.answers_long, how)
 }
 
+/// Completed answers that are too long have a rule of their own.
+pub(super) fn runaway_answers(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests().filter(|seen| seen.answers_runaway > 0)?;
+    let share = seen.events_runaway as f64 / seen.all_events as f64;
+    let what = format!(
+        "{} did not end and went on for {} content events beyond the requested `max_tokens` ({} of all): tokens/s includes them",
+        bench_schema::counted(text::grouped(seen.answers_runaway as f64), "response"),
+        text::grouped(seen.events_runaway as f64),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
 pub(super) fn short_answers(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
     let how = "shorter than requested although `ignore_eos` was set";
