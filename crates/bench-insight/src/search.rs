@@ -9,8 +9,8 @@ use bench_metrics::{
     Budget, Crossing, Estimate, Found, Measure, Next, Search, Stage, share_interval,
 };
 use bench_schema::{
-    CapacityRecord, Cause, CellRecord, Finding, Load, Metric, ObjectiveCapacity, Origin, RunRecord,
-    SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit, counted,
+    CapacityRecord, Cause, CellRecord, Counts, Finding, Load, Metric, ObjectiveCapacity, Origin,
+    RunRecord, SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit, counted,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ impl SearchAsked {
         let Some(search) = self.search(slos, cells) else {
             return cells.is_empty().then_some(NextStage::Alone(ALONE));
         };
-        if self.without_value(slos, cells).is_some() {
+        if self.over(slos, cells).is_some() {
             return None;
         }
         match self.next_of(&search, cells) {
@@ -89,15 +89,11 @@ impl SearchAsked {
     pub fn found(&self, slos: &[Slo], cells: &[CellRecord]) -> CapacityRecord {
         let search = self.search(slos, cells);
         let stages = self.stages(cells);
-        let told: Vec<Stage> = (stages.iter())
-            .filter(|stage| stage.shares.iter().any(Option::is_some))
-            .cloned()
-            .collect();
-        let found = search.as_ref().and_then(|search| search.found(&told));
+        let found = search.as_ref().and_then(|search| search.found(&stages));
         let enough = |own: &&Crossing| own.stages >= ENOUGH;
         let capacity = found.as_ref().and_then(Found::capacity).filter(enough);
         let capacity = capacity.map(|own| own.load);
-        let without = self.without_value(slos, cells);
+        let without = self.over(slos, cells);
         let is_judged = without.is_none();
         let (stopped, why) = match search.as_ref().map(|search| self.next_of(search, cells)) {
             _ if without.is_some() => (SearchEnd::Ended, without),
@@ -229,6 +225,27 @@ impl SearchAsked {
         }
     }
 
+    /// What ends the search whatever its stages say.
+    fn over(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        self.without_value(slos, cells)
+            .or_else(|| self.silent(cells))
+    }
+
+    /// That the server answered nothing in one stage after the other.
+    fn silent(&self, cells: &[CellRecord]) -> Option<String> {
+        let last = self.loads(cells).map(|(_, cell)| &cell.counts);
+        let last: Vec<_> = last.collect();
+        let last = last.get(last.len().checked_sub(IN_A_ROW)?..)?;
+        let is_silent = |counts: &&Counts| counts.planned > 0 && counts.lost() >= counts.planned;
+        let unanswered: u64 = last.iter().map(|counts| counts.planned).sum();
+        last.iter().all(is_silent).then(|| {
+            format!(
+                "the server failed meanwhile: it answered none of the last {}; see its log",
+                counted(unanswered, "request")
+            )
+        })
+    }
+
     /// That no request of a whole stage has what an objective limits: no load can miss it, and the search would go on to any.
     fn without_value(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
         let fewest = self.fewest(slos) as u64;
@@ -253,6 +270,8 @@ impl SearchAsked {
     /// Every cell, the one that tells where to begin too: it tells of no objective, and costs.
     fn stages(&self, cells: &[CellRecord]) -> Vec<Stage> {
         let mut end = None;
+        let alone = cells.first().and_then(one_by_one);
+        let alone = alone.map_or(0.0, |rate| 1.0 / rate);
         let mut stage = |cell: &CellRecord| {
             let whole = cell.windows.whole.as_ref()?;
             let from = end.unwrap_or(whole.window.from);
@@ -266,6 +285,9 @@ impl SearchAsked {
                 requests: cell.counts.planned,
                 cost: cell.counts.planned + cell.counts.warmup,
                 seconds: (whole.window.to - from).as_secs_f64(),
+                served: load
+                    .filter(|_| tells)
+                    .and_then(|load| fell_behind(cell, load, alone)),
             })
         };
         cells.iter().filter_map(&mut stage).collect()
@@ -477,6 +499,38 @@ fn load_of(cell: &CellRecord, closed: bool) -> Option<f64> {
     }
 }
 
+/// Answers per second of an open loop in which they fell behind this rate: where the queue is known to grow; and where requests took longer than half of the time
+/// in which they came, of which one alone takes so many seconds: then by the line on which waits grow.
+fn fell_behind(cell: &CellRecord, rate: f64, alone: f64) -> Option<Estimate> {
+    const SHORT: f64 = 0.93;
+    let whole = cell
+        .windows
+        .whole
+        .as_ref()
+        .filter(|_| cell.load.is_open())?;
+    let planned = cell.counts.planned as f64;
+    let told = |value, low, high| Estimate {
+        value,
+        low: Some(low),
+        high: Some(high),
+        level: 0.95,
+    };
+    let completed = 1.0 - cell.counts.lost() as f64 / planned;
+    let of_a_queue = whole
+        .served_requests_per_s
+        .zip(whole.requests_per_s_interval);
+    let of_a_queue = of_a_queue.map(|(served, interval)| {
+        let [value, low, high] = [served, interval.low, interval.high].map(|x| x / completed);
+        told(value, low, high)
+    });
+    let took = cell.metrics.get(&Metric::E2eDue).map(|e2e| e2e.mean / 1e9);
+    let waits = took.map(|took| (took / (planned / rate), (took - alone) / (planned / rate)));
+    let by_waits = waits.filter(|(took, _)| *took > 0.5);
+    let by_waits = by_waits.map(|(_, waited)| rate / (1.0 + 2.0 * waited.max(0.0)));
+    let of_a_queue = of_a_queue.filter(|served| served.value < SHORT * rate);
+    of_a_queue.or(by_waits.map(|served| told(served, 0.0, 2.0 * served)))
+}
+
 /// Whether a time can be from when its request was due.
 fn from_due(metric: Metric) -> bool {
     metric.from_origin(Origin::Due) != metric.from_origin(Origin::Sent)
@@ -516,9 +570,15 @@ pub(crate) fn stops(
     (reasons.collect(), findings)
 }
 
-/// Without what a search does on purpose: stages too short for a quantile, of which only the share within is used; loads at which queues come and go.
+/// Without what a search does on purpose: stages too short for a quantile or for their answers, of which only the share within is used; loads at which queues
+/// come and go.
 pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
-    let on_purpose = ["few_samples", "not_stationary", "rate_undecided"];
+    let on_purpose = [
+        "few_samples",
+        "not_stationary",
+        "rate_undecided",
+        "load_not_reached",
+    ];
     let reasons = trust.reasons.into_iter();
     Trust::from_reasons(
         reasons

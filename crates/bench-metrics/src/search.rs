@@ -59,6 +59,8 @@ pub struct Stage {
     pub cost: u64,
     /// The time that it took, from the end of the stage before it.
     pub seconds: f64,
+    /// Answers per second, where they fell behind the requests; absent where they kept up.
+    pub served: Option<Estimate>,
 }
 
 impl Stage {
@@ -113,6 +115,20 @@ impl Crossing {
         let load = Estimate { low, ..self.load };
         Self { load, ..self }
     }
+
+    /// No more than what the server answers, within the interval.
+    fn at_most(self, served: Estimate) -> Self {
+        let Estimate {
+            value, low, high, ..
+        } = self.load;
+        let most = served.high.unwrap_or(f64::INFINITY).max(low.unwrap_or(0.0));
+        let load = Estimate {
+            value: value.min(served.value).max(low.unwrap_or(0.0).min(value)),
+            high: Some(high.map_or(most, |high| high.min(most))),
+            ..self.load
+        };
+        Self { load, ..self }
+    }
 }
 
 /// What is known after the stages so far.
@@ -137,13 +153,19 @@ const MAY_MISS: f64 = 1.5;
 const START: f64 = 4.0;
 /// Loads below the first, as parts of it, at which nothing waits for anything.
 const ALONE: f64 = 1.0 / 8.0;
-/// How many times [`Search::patience`], or the time of a request alone, a stage of an open loop lasts at least: at one and a quarter times what the server can
-/// do, requests then wait too long at its end.
+/// How many times [`Search::patience`], or the time of a request alone, a stage of an open loop lasts at least where it matters, near what the server can do: at
+/// one and a quarter times that, requests then wait too long at its end. Elsewhere as many times the time of a request alone are enough to see whether answers keep up.
 const PATIENT: f64 = 4.0;
 /// Warm-up requests of a stage for each measured one: the load is the same, and its queue has time to build.
 const WARM: f64 = 0.15;
-/// Least time to warm an open loop up, unless the stage itself has fewer requests.
-const WARM_SECONDS: f64 = 2.0;
+/// Requests that may come in one bunch.
+const AT_ONCE: u64 = 16;
+/// A load is plainly more than what one server answers from so many times that on.
+const MORE: f64 = 1.3;
+/// How well that has to be known to bound a capacity: the upper end of its interval over its value.
+const CLOSE: f64 = 1.1;
+/// And plainly no more than what is known to be met up to so many times that.
+const ALIKE: f64 = 1.1;
 /// Beyond the first by so much, nobody looks any further; nor at so many in flight, for which a client has no connections.
 const HIGHEST: f64 = 1e6;
 const MOST_IN_FLIGHT: f64 = 16_384.0;
@@ -179,10 +201,13 @@ const UNSTEADY: f64 = 20.0;
 impl Search {
     /// The next stage, or why there is none.
     pub fn next(&self, stages: &[Stage]) -> Next {
-        let told: Vec<Stage> = stages.iter().filter(|s| s.tells()).cloned().collect();
-        let Some(found) = self.found(&told) else {
+        let told = self.told(stages);
+        let Some(found) = self.found(stages) else {
             let start = if self.whole { 1.0 } else { START };
-            return self.measure(start * self.first, self.fewest(), stages);
+            let served = stages.iter().filter_map(|stage| stage.served);
+            let least = |load: f64, served: Estimate| load.min(served.value / ALIKE);
+            let load = served.fold(start * self.first, least);
+            return self.measure(load, self.brief(load), stages);
         };
         if let Some(why) = self.hopeless(&told) {
             return Next::Stop(why);
@@ -202,8 +227,9 @@ impl Search {
         if near.len() >= FEWEST_PRECISE && is_precise && is_calm {
             return Next::Stop(SearchEnd::Precise);
         }
-        let (load, requests) = self.place(&told, crossing, &near);
-        let requests = requests.max(self.least(load));
+        let outpaced = self.outpaced(stages, &told);
+        let served = (Self::served(stages), &outpaced[..]);
+        let (load, requests) = self.place(&told, crossing, &near, served);
         if !self.whole {
             return self.measure(load, requests, stages);
         }
@@ -220,14 +246,27 @@ impl Search {
         )
     }
 
+    /// The stages that tell of an objective. Where answers fell behind, requests wait ever longer: all will be missed, but one of few requests may only have begun so.
+    fn told(&self, stages: &[Stage]) -> Vec<Stage> {
+        let is_told = |s: &&Stage| s.tells() && (s.served.is_none() || self.is_missed(s));
+        stages.iter().filter(is_told).cloned().collect()
+    }
+
     /// What the stages know; `None` where they tell of no objective.
     pub fn found(&self, stages: &[Stage]) -> Option<Found> {
+        let (all, stages) = (stages, self.told(stages));
+        let served = Self::served(all);
+        let served = served.filter(|s| s.high.is_some_and(|high| high < CLOSE * s.value));
         let crossing = |(i, attain): (usize, &f64)| {
-            let found = crossing(stages, i, *attain, LONG * self.fewest())?;
+            let found = crossing(&stages, i, *attain, LONG * self.fewest())?;
             Some(if self.whole {
-                self.between(stages, i, found)
+                self.between(&stages, i, found)
             } else {
-                found.down_to(self.patience)
+                // long stages tell by themselves
+                let is_short = self.patience > self.precision / 2.0 * found.seconds;
+                let found = found.down_to(self.patience);
+                let served = served.filter(|_| is_short);
+                served.map_or(found, |served| found.at_most(served))
             })
         };
         let objectives: Vec<_> = self.attain.iter().enumerate().map(crossing).collect();
@@ -247,7 +286,7 @@ impl Search {
         each.any(|(attain, share)| share.is_some_and(|share| is_over(&share, *attain)))
     }
 
-    /// Requests before a stage of so many: a part of them, and at least those of two seconds or of every slot.
+    /// Requests before a stage of so many: a part of them, and at least as many as come until waits are long, or as there are slots.
     pub fn warmup(&self, load: f64, requests: u64) -> u64 {
         let least = self.least_warmup(load).min(if self.whole {
             f64::INFINITY
@@ -261,8 +300,13 @@ impl Search {
         if self.whole {
             load
         } else {
-            load * WARM_SECONDS
+            load * self.settled()
         }
+    }
+
+    /// How long the waits that matter take to come about.
+    fn settled(&self) -> f64 {
+        self.patience.max(1.0 / self.first)
     }
 
     /// Requests of a stage that only tells on which side of the crossing it is.
@@ -271,16 +315,44 @@ impl Search {
         count((MAY_MISS / (1.0 - strictest)).min(1e6))
     }
 
-    /// Requests of the shortest stage of this load, but for the first.
+    /// Requests of a stage that is to tell whether answers keep up with this load, and whether it is far beyond.
+    fn brief(&self, load: f64) -> u64 {
+        self.lasting(load, 1.0 / self.first)
+    }
+
+    /// Requests of a stage in which this load can miss an objective.
     fn least(&self, load: f64) -> u64 {
-        let seconds = PATIENT * self.patience.max(1.0 / self.first);
-        let steady = if self.whole { 0.0 } else { load * seconds };
+        self.lasting(load, self.settled())
+    }
+
+    fn lasting(&self, load: f64, seconds: f64) -> u64 {
+        let steady = if self.whole {
+            0.0
+        } else {
+            PATIENT * load * seconds
+        };
         self.fewest().max(count(steady.min(1e9)))
+    }
+
+    /// What was answered a second of the longest stage of which answers fell behind.
+    fn served(stages: &[Stage]) -> Option<Estimate> {
+        let behind = stages.iter().filter(|stage| stage.served.is_some());
+        behind.max_by_key(|stage| stage.requests)?.served
+    }
+
+    /// The stages above what was met with which answers did not keep up although nothing was missed.
+    fn outpaced<'a>(&self, stages: &'a [Stage], told: &[Stage]) -> Vec<&'a Stage> {
+        let met = told.iter().filter(|stage| !self.is_missed(stage));
+        let met = met.map(|stage| stage.load).fold(0.0, f64::max);
+        let all = stages
+            .iter()
+            .filter(|stage| stage.served.is_some() && stage.load > met);
+        all.filter(|stage| !self.is_missed(stage)).collect()
     }
 
     /// Requests of a stage of so many before it is looked at whether it is plainly beyond the capacity: one bunch of arrivals is not.
     pub fn looked_at(&self, requests: u64) -> u64 {
-        self.fewest().max(requests / 4)
+        requests.div_ceil(4).max(AT_ONCE)
     }
 
     /// Requests of a stage near the crossing, at least.
@@ -336,8 +408,7 @@ impl Search {
 
     /// The highest load at which every objective was met, there and at less, and the lowest one beyond it at which one was plainly missed.
     pub fn sides(&self, stages: &[Stage]) -> Option<(f64, f64)> {
-        let told: Vec<Stage> = stages.iter().filter(|s| s.tells()).cloned().collect();
-        let stages = &told[..];
+        let stages = &self.told(stages);
         let loads = || stages.iter().map(|stage| stage.load);
         let met = loads().filter(|load| self.is_met(stages, *load));
         let met = met.reduce(f64::max)?;
@@ -405,11 +476,16 @@ impl Search {
         }
     }
 
+    /// Whether an objective was plainly missed, or will be since answers fell behind.
     fn is_missed(&self, stage: &Stage) -> bool {
         let mut all = self.attain.iter().zip(&stage.shares);
         all.any(|(attain, share)| {
-            let high = share.map(|share| share_interval(&share).high);
-            high.is_some_and(|high| high < *attain)
+            let at_most = |share: Share| match stage.served {
+                Some(_) if stage.requests >= LONG * self.fewest() => 0.0,
+                Some(_) => share.value,
+                None => share_interval(&share).high,
+            };
+            share.is_some_and(|share| at_most(share) < *attain)
         })
     }
 
@@ -469,12 +545,22 @@ impl Search {
         highest.any(|stage| {
             let mut longer = (stages.iter())
                 .filter(|other| other.load >= most && other.requests > stage.requests);
-            self.is_over(&stage.shares) && longer.all(|other| self.is_over(&other.shares))
+            self.is_beyond_all(stage) && longer.all(|other| self.is_beyond_all(other))
         })
     }
 
+    fn is_beyond_all(&self, stage: &Stage) -> bool {
+        self.is_over(&stage.shares) || stage.served.is_some() && self.is_missed(stage)
+    }
+
     /// Where to measure, and how much.
-    fn place(&self, stages: &[Stage], crossing: &Crossing, near: &[(f64, &Stage)]) -> (f64, u64) {
+    fn place(
+        &self,
+        stages: &[Stage],
+        crossing: &Crossing,
+        near: &[(f64, &Stage)],
+        (served, outpaced): (Option<Estimate>, &[&Stage]),
+    ) -> (f64, u64) {
         let fewest = self.fewest();
         let load = &crossing.load;
         let loads = || stages.iter().map(|s| s.load);
@@ -486,25 +572,63 @@ impl Search {
         let beyond = self.is_beyond(stages, most);
         match (load.low, load.high) {
             (_, None) if !beyond && (load.low.is_some() || load.value >= most) => {
-                return (2.0 * most, fewest);
+                return self.above(most, served, outpaced);
             }
             (None, _) if !self.is_met(stages, least) => {
-                return ((least / 2.0).max(alone), fewest);
+                let load = (least / 2.0).max(alone);
+                return (load, self.brief(load));
             }
             _ => {}
         }
         let width = half_width(load).unwrap_or(f64::INFINITY);
         if width > 0.25 && near.len() < BEGUN {
             // a stage that is too short for its queue has told nothing: the next is twice as long
-            let doublings = i32::try_from(stages.len())
-                .unwrap_or(i32::MAX)
-                .saturating_sub(3)
-                .clamp(0, 6);
-            return (
-                load.value.clamp(alone, most.max(alone)),
-                fewest << doublings,
-            );
+            let long = stages.iter().filter(|s| s.requests >= LONG * fewest);
+            let doublings = 1 + long.count().min(5);
+            let served = served.map_or(f64::INFINITY, |served| self.no_more_than(served, stages));
+            let load = load.value.min(served).clamp(alone, most.max(alone));
+            return (load, self.least(load).max(fewest << doublings));
         }
+        self.beside(crossing, near, width)
+    }
+
+    /// Above all that was met: twice as much; where answers fell behind, as much as was answered, and where that is met too, so much more that it has to be missed,
+    /// each time for longer.
+    fn above(&self, most: f64, served: Option<Estimate>, outpaced: &[&Stage]) -> (f64, u64) {
+        let lowest = outpaced.iter().min_by(|a, b| a.load.total_cmp(&b.load));
+        let Some((at, answered)) = lowest.and_then(|s| Some((s.load, s.served?.value))) else {
+            let more = served.map_or(f64::INFINITY, |s| MORE * s.value.max(most));
+            let load = more.min(2.0 * most);
+            return (load, self.brief(load));
+        };
+        let load = if answered > ALIKE * most {
+            answered
+        } else {
+            at.min(MORE * answered.max(most))
+        };
+        let longer = outpaced.len().clamp(1, 7) - 1;
+        let least = self.least(load).max(LONG * self.fewest());
+        (load, least << longer)
+    }
+
+    /// As much as was answered, or met; no bound where a long stage met that already.
+    fn no_more_than(&self, served: Estimate, stages: &[Stage]) -> f64 {
+        let met = |least: u64| {
+            let met = stages.iter().filter(|stage| !self.is_missed(stage));
+            let met = met.filter(|stage| stage.requests >= least);
+            met.map(|stage| stage.load).fold(0.0, f64::max)
+        };
+        let served = served.value.max(met(0));
+        if met(LONG * self.fewest()) * ALIKE < served {
+            served
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// On one side of the crossing.
+    fn beside(&self, crossing: &Crossing, near: &[(f64, &Stage)], width: f64) -> (f64, u64) {
+        let (load, fewest) = (&crossing.load, self.fewest());
         // both sides alike, so that an error of the slope moves the crossing nowhere; but not in turns, in which a server that changes would be taken
         // for a steep curve
         let below: u64 = near
@@ -530,7 +654,8 @@ impl Search {
         let wanted = spent as f64 * more.max(0.25) / 2.0;
         let (low, high) = (self.least_near(), (STAGE.1 * fewest).max(spent / 4));
         let requests = wanted.clamp(low as f64, high as f64);
-        (load.value * side.exp(), count(requests))
+        let load = load.value * side.exp();
+        (load, self.least(load).max(count(requests)))
     }
 }
 
@@ -651,7 +776,9 @@ struct Point {
     share: f64,
     effective: f64,
     requests: f64,
-    /// Whether it was long enough to say more than on which side it is.
+    /// Whether it was long enough for a queue to build.
+    is_long: bool,
+    /// Whether it says more than on which side it is: with answers that fall behind nothing is missed at first.
     tells: bool,
     /// On which side it is, in log odds: above 0 within, and at most as far as its values bear out.
     side: f64,
@@ -663,23 +790,14 @@ struct Point {
 
 /// Where the share within an objective crosses `attain`; `None` where no stage tells.
 fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Option<Crossing> {
-    let mut points: Vec<Point> = stages
-        .iter()
-        .filter_map(|stage| {
-            let share = (*stage.shares.get(objective)?)?;
-            let sure = (share.effective * divergence(share.value, attain)).min(MOST_FAR);
-            Some(Point {
-                x: stage.load.ln(),
-                share: share.value,
-                effective: share.effective,
-                requests: stage.requests as f64,
-                tells: stage.requests >= long,
-                side: if share.value >= attain { sure } else { -sure },
-                near: 0.0,
-                worth: 0.0,
-            })
-        })
-        .collect();
+    let point = |stage: &Stage| {
+        Some(Point::of(
+            stage,
+            (*stage.shares.get(objective)?)?,
+            (attain, long),
+        ))
+    };
+    let mut points: Vec<Point> = stages.iter().filter_map(point).collect();
     if points.is_empty() {
         return None;
     }
@@ -717,15 +835,26 @@ fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Optio
             level: LEVEL,
         },
         slope: found.slope,
-        stages: points.iter().filter(|p| p.near > 0.0).count(),
+        stages: points
+            .iter()
+            .filter(|p| p.is_long && p.is_within(found.at, reach(found.slope)))
+            .count(),
         seconds: seconds_near(&points),
         scatter,
     })
 }
 
-/// How long the stages near the crossing lasted, weighted by their requests.
+/// How long the stages near the crossing lasted, weighted by their requests; where none is, the long ones.
 fn seconds_near(points: &[Point]) -> f64 {
-    let weight = |p: &Point| p.requests * p.near;
+    let is_any = points.iter().any(|p| p.near > 0.0);
+    let weight = |p: &Point| {
+        p.requests
+            * if is_any {
+                p.near
+            } else {
+                f64::from(u8::from(p.is_long))
+            }
+    };
     let all: f64 = points.iter().map(weight).sum();
     let seconds = points.iter().map(|p| weight(p) * p.requests / p.x.exp());
     if all > 0.0 {
@@ -783,6 +912,37 @@ fn contradiction(mut by_load: Vec<&Point>) -> f64 {
 }
 
 impl Point {
+    fn of(stage: &Stage, share: Share, (attain, long): (f64, u64)) -> Self {
+        let is_within = share.value >= attain;
+        // where answers fall behind it gets only worse
+        let falls_behind = stage.served.is_some();
+        let sure = if falls_behind {
+            MOST_FAR
+        } else {
+            (share.effective * divergence(share.value, attain)).min(MOST_FAR)
+        };
+        let is_long = stage.requests >= long;
+        Self {
+            x: stage.load.ln(),
+            share: share.value,
+            effective: share.effective,
+            requests: stage.requests as f64,
+            is_long,
+            tells: is_long && !(is_within && falls_behind),
+            side: if is_within && !falls_behind {
+                sure
+            } else {
+                -sure
+            },
+            near: 0.0,
+            worth: 0.0,
+        }
+    }
+
+    fn is_within(&self, at: f64, reach: f64) -> bool {
+        (self.x - at).abs() < reach
+    }
+
     /// How far off its share is, squared, over the variance that it should have.
     fn square(&self, expected: f64) -> f64 {
         let off = self.share - expected;

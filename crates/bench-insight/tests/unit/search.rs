@@ -210,6 +210,26 @@ fn a_client_without_connections_is_no_server_that_failed() {
 }
 
 #[test]
+fn a_server_that_answers_nothing_any_more_ends_the_search() {
+    let asked = SearchAsked::default();
+    let mut cells = vec![
+        stage(false, 0.0, (1.0, 5, 5)),
+        stage(false, 10_100.0, (1.0, 100, 100)),
+        stage(false, 7_960.0, (0.0, 120, 0)),
+    ];
+    assert!(asked.next(&[p95()], &cells).is_some());
+    cells.push(stage(false, 4_710.0, (0.0, 80, 0)));
+    assert_eq!(asked.next(&[p95()], &cells), None);
+    let found = asked.found(&[p95()], &cells);
+    assert_eq!((found.stopped, found.value), (SearchEnd::Ended, None));
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("answered none of the last 200 requests"),
+        "{why}"
+    );
+}
+
+#[test]
 fn requests_that_were_stopped_did_not_fail() {
     let mut alone = stage(false, 0.0, (1.0, 5, 5));
     alone.metrics.clear();
@@ -218,7 +238,7 @@ fn requests_that_were_stopped_did_not_fail() {
     (alone.counts.completed, alone.counts.cancelled) = (0, 5);
     assert!(asked.next(&[p95()], &[alone.clone()]).is_some());
     // broken off before one was measured
-    alone.counts = bench_schema::Counts::default();
+    alone.counts = Counts::default();
     let why = |cell: &CellRecord| asked.found(&[p95()], std::slice::from_ref(cell)).why;
     assert_eq!(why(&alone), None);
     (alone.counts.planned, alone.counts.failed) = (5, 5);
