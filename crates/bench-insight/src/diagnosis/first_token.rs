@@ -415,17 +415,26 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     })
 }
 
-/// Prompts that are processed in one step, on average: whoever comes with others, and gets no later first token than any of them, waits for no place.
+/// First tokens up to a request's own since it was sent, on average, where streams stand still meanwhile or there are none: those prompts are processed with its own, and
+/// it waits for no place. One where streams go on.
 fn in_steps(look: &Look<'_>) -> f64 {
-    let prompts = look.prefills().iter();
-    let together = |p: &Prefill| {
-        if p.meanwhile.prompts <= p.step {
-            p.step
+    let stops = look.stops();
+    let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
+    firsts.sort_by(f64::total_cmp);
+    let until = |at: f64| firsts.partition_point(|first| *first <= at);
+    let together = look.seen.iter().filter_map(|s| {
+        let (sent, first) = (s.sent, s.first?);
+        // Of no streams it is not known: those of its own moment.
+        let from = if stops.streams_at(f64::midpoint(sent, first)) == 0 {
+            first - stops.usual / 2.0
         } else {
-            1.0
-        }
-    };
-    mean(prompts.map(together)).unwrap_or(1.0)
+            sent
+        };
+        let still = from > sent || stops.stood(sent, first) >= (first - sent) / 2.0;
+        let all = until(first + stops.usual / 2.0).saturating_sub(until(from));
+        Some(if still { all.max(1) as f64 } else { 1.0 })
+    });
+    mean(together).unwrap_or(1.0)
 }
 
 /// Whether first tokens take longer by more than all others do: what shares a server with others slows as a whole. Answers of one token tell nothing

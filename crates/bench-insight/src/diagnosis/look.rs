@@ -46,8 +46,6 @@ pub(super) struct Together {
 pub(super) struct Prefill {
     /// Without those that the server knew, where it tells.
     pub(super) tokens: u64,
-    /// Prompts whose first tokens came in the same step.
-    pub(super) step: f64,
     /// All prompts whose first tokens came after it was sent, up to the moment of its own.
     pub(super) meanwhile: Together,
     /// TTFT of the quick quarter of as long prompts.
@@ -447,7 +445,6 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
             let prefill = Prefill {
                 tokens,
-                step: 1.0,
                 meanwhile: Together::default(),
                 quick,
                 sent,
@@ -503,14 +500,12 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
         let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
         let one_by_one: f64 = step.iter().map(|(prefill, _)| prefill.quick).sum();
         let to = step.last().map_or(0.0, |(prefill, _)| prefill.to);
-        let prompts = step.len() as f64;
-        all.prompts += prompts;
+        all.prompts += step.len() as f64;
         all.tokens += tokens;
         for (prefill, takes) in step {
             let ended = until.partition_point(|(to, _)| *to <= prefill.sent);
             let before = ended.checked_sub(1).and_then(|last| until.get(last));
             let before = before.map_or(Together::default(), |(_, before)| *before);
-            prefill.step = prompts;
             prefill.meanwhile = Together {
                 prompts: all.prompts - before.prompts,
                 tokens: all.tokens - before.tokens,
