@@ -3,7 +3,7 @@
 
 mod across;
 mod first_token;
-mod levels;
+mod fit;
 mod load;
 mod look;
 mod machines;
@@ -11,6 +11,8 @@ mod outcomes;
 mod over_time;
 mod places;
 mod quiet;
+mod rhythm;
+mod speed;
 mod stops;
 mod unexplained;
 
@@ -25,12 +27,13 @@ use crate::samples::{CellSamples, RequestSample};
 use crate::signals::Signal;
 use crate::view;
 pub(crate) use across::moves_as_much;
-use levels::Rhythm;
 pub(crate) use load::gap;
 use look::Look;
 pub(crate) use look::{Cover, Prompts, median, quantile};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
+use rhythm::Rhythm;
+use speed::Change;
 pub(crate) use stops::Stops;
 
 /// Share of the users' time, or of the requests, below which a cause costs nobody anything.
@@ -42,15 +45,23 @@ const FEWEST: usize = 10;
 
 /// The causes, the costliest first; that the run is healthy, where nothing was found and single requests were looked at.
 pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
-    let looks: Vec<Look<'_>> = run
+    let mut looks: Vec<Look<'_>> = run
         .cells
         .iter()
         .map(|cell| Look::of(run, cell, samples.iter().find(|s| s.cell == cell.id)))
         .collect();
-    let mut found: Vec<Finding> = looks
-        .iter()
-        .flat_map(|look| fold(of_cell_alone(look, &looks)))
-        .collect();
+    let moved = speed::of_cells(&looks);
+    let change = |i: usize| {
+        let own = moved.iter().find(|(members, _)| members.contains(&i));
+        own.map(|(_, change)| change)
+    };
+    for (i, look) in looks.iter_mut().enumerate() {
+        if let Some(change) = change(i) {
+            (look.slowed, look.changed) = change.within(look);
+        }
+    }
+    let of_cell = |(i, look)| fold(of_cell_alone(look, &looks, change(i)));
+    let mut found: Vec<Finding> = looks.iter().enumerate().flat_map(of_cell).collect();
     across::tell_prefill(&looks, &mut found);
     found.extend(load::gpu(&run.cells));
     across::add_to(&mut found, &looks);
@@ -69,11 +80,28 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .total_cmp(&a.severity)
             .then_with(|| a.code.cmp(&b.code))
     });
+    advise(&mut found, run);
+    let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
+        && !looks.iter().any(|look| {
+            unexplained::cost(look) >= LEAST
+                || first_token::is_long(look)
+                || first_token::is_untold(look)
+        })
+        && across::cost(&looks) < LEAST;
+    if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
+    {
+        found.extend(healthy(run));
+    }
+    found
+}
+
+/// What to do about each, but for what was done or cannot help.
+fn advise(found: &mut [Finding], run: &RunRecord) {
     // Prompts that all begin with a word of their own have no beginning that could be kept.
     let differ = crate::conclude::prompts_differ(run);
     let metrics = |cell: &CellRecord| Signal::Running.of(cell).is_some();
     let metrics_were_read = run.cells.iter().any(metrics);
-    for finding in &mut found {
+    for finding in found {
         finding.advice = advice::of(finding, &run.server);
         if load::gpu_is_full(run, finding) {
             let more = |advice: &Advice| advice.action == Action::RunMoreAtOnce;
@@ -90,18 +118,6 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             finding.advice.clear();
         }
     }
-    let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !looks.iter().any(|look| {
-            unexplained::cost(look) >= LEAST
-                || first_token::is_long(look)
-                || first_token::is_untold(look)
-        })
-        && across::cost(&looks) < LEAST;
-    if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
-    {
-        found.extend(healthy(run));
-    }
-    found
 }
 
 /// A speed that rises and falls again and again over the stages of a search, where no stage is long enough to show it: the period in ns, and the time per token in its
@@ -222,7 +238,7 @@ pub(crate) fn mixes_levels(found: &[Finding], about: &Finding) -> bool {
     of_two_levels(found).any(|f| f.cells.iter().any(|cell| about.cells.contains(cell)))
 }
 
-fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
+fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> Vec<Finding> {
     let quiet = Quiet::of(look, all);
     let mut found = outcomes::all(look);
     found.extend(
@@ -230,14 +246,14 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             load::overload(look),
             first_token::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
-            load::decode_slows(look, quiet.as_ref(), all),
+            load::decode_slows(look, quiet.as_ref()),
             first_token::head_of_line(look),
             unexplained::interrupted(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
             over_time::stop(look, all),
-            over_time::levels_change(look).or_else(|| load::slow_without_load(look, all)),
+            speed::told(look, change),
             load::memory(look.cell),
             load::gpu_throttled(look.cell),
         ]
@@ -253,8 +269,6 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     }
     // Requests that fail make no others slow.
     let only_fails = |f: &Finding| f.cause() == Some(Cause::Failing);
-    let level = found.is_empty().then(|| over_time::wanders(look));
-    found.extend(level.flatten());
     if found.iter().all(only_fails) {
         found.extend(unexplained::all(look));
     } else if found
@@ -553,7 +567,9 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
     for finding in found {
         match kept.iter_mut().find(|k| k.code == finding.code) {
             Some(worst) => {
-                worst.cells.extend(finding.cells);
+                let is_new = |cell: &String| !worst.cells.contains(cell);
+                let new: Vec<String> = finding.cells.into_iter().filter(is_new).collect();
+                worst.cells.extend(new);
                 worst.consequences.extend(finding.consequences);
                 worst.consequences.sort_unstable();
                 worst.consequences.dedup();

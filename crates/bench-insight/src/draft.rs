@@ -93,9 +93,7 @@ fn unit_of(figure: Known) -> Unit {
         | K::SlowAfterIdle
         | K::Limit => Unit::Ns,
         K::Ttft | K::QuietTtft | K::CachedTtft | K::ServerTtft | K::TtftPerToken => Unit::Ns,
-        K::Itl | K::MeanGap | K::Tpot | K::QuietTpot | K::TpotAtMore | K::TimePerOutputToken => {
-            Unit::Ns
-        }
+        K::Itl | K::MeanGap | K::Tpot | K::QuietTpot | K::TimePerOutputToken => Unit::Ns,
         K::E2eMean | K::E2eP50 | K::E2eP95 | K::QueueTimeP50 | K::GenerationTimeP50 => Unit::Ns,
         K::Level | K::HighestLevel | K::LimitLevel | K::MissedLevel => Unit::Count,
         K::UndecidedLevel | K::UndecidedBelow | K::TimesAsMany | K::Changes | K::Stalls => {

@@ -7,7 +7,7 @@ mod stamps;
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    Cause, CellRecord, ClockKind, ClockRecord, Finding, Known, Trust, TrustReason, TrustVerdict,
+    Cause, CellRecord, ClockKind, ClockRecord, Finding, Trust, TrustReason, TrustVerdict,
 };
 
 use crate::diagnosis;
@@ -276,10 +276,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "the first requests are slower than the rest",
             Some(Cause::Drift) => "latency drifts",
-            _ if finding.figure(&Known::TpotAtMore.into()).is_some() => {
-                "it is slower than a cell at higher load"
-            }
-            _ => "latency changes within the cell",
+            _ => "its speed changes",
         };
         let (message, next, threshold) = if is_overload {
             let message = "the queue grows for as long as the load lasts, since the server does not keep up with the rate: latencies depend on the length of the run, and are no property of the server".to_owned();

@@ -299,7 +299,6 @@ names! {
         PromptTokens "prompt_tokens" "Mean prompt tokens.";
         Tpot "tpot" "Time per token now.";
         QuietTpot "quiet_tpot" "Time per token at the lowest load.";
-        TpotAtMore "tpot_at_more" "Time per token of a cell at more load.";
         Itl "itl" "Median gap between tokens.";
         MeanGap "mean_gap" "Mean gap between content events.";
         SlowDown "slow_down" "Ratio of two times.";

@@ -143,10 +143,15 @@ fn all(looks: &[Look<'_>], found: &[Finding]) -> Vec<Finding> {
         let own = || found.iter().filter(|finding| grid.names(finding));
         let stops = own().any(|f| f.cause() == Some(Cause::Frozen));
         let periodic = stops.then(|| stalls(grid)).flatten();
+        let is_told = |f: &Finding| {
+            let ids = grid.ids();
+            is_of_level(f) && ids.iter().all(|id| f.cells.contains(id))
+        };
         let level = slow_start(grid)
             .or_else(|| drift(grid))
             .or_else(|| moved(grid))
-            .or_else(|| comes_and_goes(grid));
+            .or_else(|| comes_and_goes(grid))
+            .filter(|_| !own().any(is_told));
         let level = level.or_else(|| own().next().is_none().then(|| slow_requests(grid))?);
         let both = [periodic, level].into_iter().flatten();
         let of_grid = |mut finding: Finding| {

@@ -1,10 +1,6 @@
 //! What load does: a queue that grows, token gaps that grow, a GPU that has nothing left.
 
-use std::cmp::Ordering;
-
-use bench_schema::{
-    Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
-};
+use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, RunRecord, SloVerdict};
 
 use super::look::{Line, Look, Seen, mean, median, quantile, squares};
 use super::quiet::Quiet;
@@ -183,18 +179,14 @@ const SLOWER: f64 = 1.5;
 const COSTS: f64 = 0.15;
 
 /// Token gaps beside those at low load.
-pub(super) fn decode_slows(
-    look: &Look<'_>,
-    quiet: Option<&Quiet>,
-    all: &[Look<'_>],
-) -> Option<Finding> {
+pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Finding> {
     let quiet = quiet.filter(|quiet| !quiet.own || follows_load(look))?;
     let quiet_gap = quiet.tpot?;
     let now = of_tokens(look)?;
     // What a drift makes of the time between is not the load's.
     let at_that_time = quiet_gap * quiet.by_time;
     let cost = (1.0 - at_that_time / now) * decodes(look)?;
-    if now < SLOWER * at_that_time || cost < COSTS || quicker_at_more(look, all).is_some() {
+    if now < SLOWER * at_that_time || cost < COSTS {
         return None;
     }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)
@@ -274,50 +266,6 @@ fn decodes(look: &Look<'_>) -> Option<f64> {
         (Some(ttft), Some(e2e)) => Some(1.0 - ttft / e2e),
         _ => Some(look.cell.phases.as_ref()?.decode),
     }
-}
-
-/// A cell whose tokens take longer than those at more load: that is not why.
-pub(super) fn slow_without_load(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
-    let quicker = quicker_at_more(look, all)?;
-    let (now, then) = of_tokens(look).zip(of_tokens(quicker))?;
-    let there = Evidence {
-        of: Some(quicker.cell.id.clone()),
-        ..Evidence::new(Known::TpotAtMore.into(), then, Unit::Ns)
-    };
-    Draft::in_cell(Cause::Step, (1.0 - then / now) * decodes(look)?, look.cell)
-        .because(Known::Tpot, now)
-        .push(there)
-        .refuted_by(Experiment::Longer)
-        .done()
-}
-
-/// The cell at more load of the same series whose tokens come quickest, where they do so in four fifths of the time, three in four of them sooner than three in
-/// four here, and nearer to that of lower loads.
-fn quicker_at_more<'a>(look: &Look<'_>, all: &'a [Look<'a>]) -> Option<&'a Look<'a>> {
-    const QUICKER: f64 = 0.8;
-    const FEWEST: usize = 8;
-    let (factor, _) = view::load_series(&look.run.cells)?;
-    let level = |look: &Look<'_>| view::level(look.cell, factor);
-    let own = level(look)?;
-    let key = |look: &Look<'_>| view::key_without(look.cell, factor);
-    let of_series = || all.iter().filter(|other| key(other) == key(look));
-    let quickest = |side: Ordering| {
-        let others = of_series()
-            .filter(|other| level(other).is_some_and(|level| level.total_cmp(&own) == side));
-        let times = others.filter_map(|other| Some((other, of_tokens(other)?)));
-        times.min_by(|a, b| a.1.total_cmp(&b.1))
-    };
-    let tokens = |look: &Look<'_>, q: f64| {
-        let times: Vec<f64> = look.seen.iter().filter_map(|s| s.request.tpot()).collect();
-        quantile(times.clone(), q).filter(|_| times.len() >= FEWEST)
-    };
-    let now = of_tokens(look)?;
-    let (quicker, there) =
-        quickest(Ordering::Greater).filter(|(_, there)| *there <= QUICKER * now)?;
-    let apart = tokens(quicker, 0.75).zip(tokens(look, 0.25));
-    let lower = quickest(Ordering::Less).map_or(f64::INFINITY, |(_, lower)| lower);
-    let is_apart = apart.is_some_and(|(there, here)| there < here);
-    (is_apart && there < f64::midpoint(lower, now)).then_some(quicker)
 }
 
 /// The median time per token.

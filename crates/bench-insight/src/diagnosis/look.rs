@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
-use super::levels::{self, Level};
+use super::first_token;
 use super::stops::Stops;
-use super::{first_token, over_time};
 use crate::outages::{Standstill, endpoints};
 use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 
@@ -27,10 +26,11 @@ pub(super) struct Look<'a> {
     pub(super) warm_up: Vec<&'a RequestSample>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
+    /// How slow the server was meanwhile, of its usual over all cells; and whether that changed while this one was measured.
+    pub(super) slowed: f64,
+    pub(super) changed: bool,
     prefills: OnceCell<Vec<Prefill>>,
     prompts: OnceCell<Prompts>,
-    levels: OnceCell<Vec<Level>>,
-    token_step: OnceCell<Option<f64>>,
     stops: OnceCell<Stops>,
 }
 
@@ -90,8 +90,8 @@ impl<'a> Look<'a> {
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
             prompts: OnceCell::new(),
-            levels: OnceCell::new(),
-            token_step: OnceCell::new(),
+            slowed: 1.0,
+            changed: false,
             stops: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
@@ -177,6 +177,25 @@ impl<'a> Look<'a> {
     /// Requests under way, counting those that were lost.
     pub(super) fn under_way(&self) -> UnderWay {
         UnderWay::of(self.spans())
+    }
+
+    /// Answers that stream, and requests that wait for their first tokens, those of the warm-up and those that were stopped among them.
+    pub(super) fn streams(&self) -> (UnderWay, UnderWay) {
+        let others = self.warm_up.iter().chain(&self.stopped);
+        let others = others.filter_map(|r| {
+            let sent = self.ns(r.start);
+            Some((sent, sent + r.ttft?, self.ns(r.end)))
+        });
+        let own = self
+            .seen
+            .iter()
+            .map(|s| (s.sent, s.first.unwrap_or(s.end), s.end));
+        let all: Vec<(f64, f64, f64)> = own.chain(others).collect();
+        let waits = all.iter().map(|(sent, first, _)| (*sent, *first));
+        (
+            UnderWay::of(all.iter().map(|(_, first, end)| (*first, *end))),
+            UnderWay::of(waits.chain(self.held())),
+        )
     }
 
     /// Requests under way at evenly spaced instants from the first start to the last.
@@ -271,14 +290,11 @@ impl<'a> Look<'a> {
         self.seen.iter().map(|s| s.end - s.sent).sum()
     }
 
-    /// Levels of [`slowness`](Self::slowness) over time; empty where there is one level only.
-    pub(super) fn levels(&self) -> &[Level] {
-        self.levels.get_or_init(|| levels::of(&self.slowness()))
-    }
-
-    /// The factor by which the time per token stepped, and stayed: each cell of a sweep is held against all before it.
-    pub(super) fn token_step(&self) -> Option<f64> {
-        *self.token_step.get_or_init(|| over_time::token_step(self))
+    /// Whether lost requests held a quarter of a closed loop's slots at a moment, so that few shared the server.
+    pub(super) fn relieved(&self) -> impl Fn(f64) -> bool {
+        let held = UnderWay::of(self.held());
+        let slots = self.concurrency().map_or(f64::INFINITY, f64::from);
+        move |at| held.at(at) as f64 >= 0.25 * slots
     }
 
     /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
@@ -288,9 +304,8 @@ impl<'a> Look<'a> {
         let by_load = ByLoad::of(&self.seen);
         let moved = self.load_moves();
         let known_only = first_token::is_cached(self);
-        let held = UnderWay::of(self.held());
-        let slots = self.concurrency().map_or(f64::INFINITY, f64::from);
-        let is_relieved = |s: &Seen<'_>| s.slow < 1.0 && held.at(s.sent) as f64 >= 0.25 * slots;
+        let relieved = self.relieved();
+        let is_relieved = |s: &Seen<'_>| s.slow < 1.0 && relieved(s.sent);
         let seen = self.seen.iter();
         seen.filter(|s| !known_only || first_token::is_known(s.request))
             .filter(|s| !is_relieved(s))
@@ -681,6 +696,8 @@ pub(crate) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
 pub(super) struct UnderWay {
     begins: Vec<f64>,
     ends: Vec<f64>,
+    /// Of those before each.
+    sums: [Vec<f64>; 2],
 }
 
 impl UnderWay {
@@ -688,12 +705,31 @@ impl UnderWay {
         let (mut begins, mut ends): (Vec<f64>, Vec<f64>) = spans.unzip();
         begins.sort_by(f64::total_cmp);
         ends.sort_by(f64::total_cmp);
-        Self { begins, ends }
+        let sums = [&begins, &ends].map(|times| {
+            let mut sum = 0.0;
+            let until = times.iter().map(|time| {
+                sum += time;
+                sum
+            });
+            std::iter::once(0.0).chain(until).collect()
+        });
+        Self { begins, ends, sums }
     }
 
     pub(super) fn at(&self, at: f64) -> usize {
         let before = |times: &[f64]| times.partition_point(|time| *time <= at);
         before(&self.begins).saturating_sub(before(&self.ends))
+    }
+
+    /// How many on average over a stretch.
+    pub(super) fn mean(&self, from: f64, to: f64) -> f64 {
+        let since = |times: &[f64], sums: &[f64], at: f64| {
+            let n = times.partition_point(|time| *time <= at);
+            n as f64 * at - sums[n]
+        };
+        let [begun, ended] = &self.sums;
+        let until = |at: f64| since(&self.begins, begun, at) - since(&self.ends, ended, at);
+        (until(to) - until(from)) / (to - from)
     }
 
     /// How many on average over eight instants of a stretch that one of them holds.

@@ -1,378 +1,15 @@
-//! What changes over a cell: a slow start, a level that drifts or steps, streams that stop together.
-
-use std::collections::BTreeMap;
+//! What happens in some moments of a cell: streams that stop together, requests that come close together.
 
 use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metric};
 
-use super::levels::{self, Level, Parts, Rhythm};
 use super::load::gap;
-use super::look::{Cover, Look, Seen, mean, median, quantile, squares};
+use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
-use super::places::Places;
+use super::speed;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
-use crate::samples::RequestSample;
 use crate::signals::derived;
 use crate::view;
-
-/// Requests below which a change cannot be told from chance; a straight line is told of half as many, and of a quarter where they were one at a time, which
-/// do not depend on each other.
-const FEWEST: usize = 40;
-
-/// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
-pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
-    let points = look.slowness();
-    if follows_places(look) {
-        return None;
-    }
-    // A period may begin slowly.
-    if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
-        return rhythm.finding(look);
-    }
-    if let Some(cold) = slow_start(look, &points) {
-        return start_finding(look, &cold);
-    }
-    if points.len() < FEWEST {
-        return along_a_line(look, &points);
-    }
-    if look.is_open() && !look.load_moves() && super::load::follows_load(look) {
-        return None;
-    }
-    let found = look.levels();
-    if found.is_empty() {
-        return falls(look, &points).or_else(|| along_a_line(look, &points));
-    }
-    let (first, last) = (found.first()?, found.last()?);
-    let best = found.iter().map(|l| l.mean).fold(f64::INFINITY, f64::min);
-    let whole = mean(points.iter().map(|p| p.1))?;
-    let cost = 1.0 - best / whole;
-    let total: usize = found.iter().map(|l| l.n).sum();
-    let slowest = found.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
-    // The drain at the end, when fewer compete, is no change of the server.
-    let drains = last.n * 10 < total || last.from >= draining(look);
-    if last.mean < first.mean && (drains && found.len() == 2 || piles_up(look)) {
-        return None;
-    }
-    let quickest = found.iter().min_by(|a, b| a.mean.total_cmp(&b.mean))?;
-    if !typical_moves(&points, quickest, slowest) {
-        return None;
-    }
-    let cold = begins_slowly(look, &points, found);
-    // A queue that comes and goes, as after a burst, is no change of the server.
-    let of_load = are_bursts(look, &[(slowest.from, slowest.to)]);
-    if of_load || !cold && !of_the_server(look) {
-        return falls(look, &points).or_else(|| along_a_line(look, &points));
-    }
-    let comes_back = !cold && levels::comes_back(found);
-    if comes_back && !rises_and_falls(look, &points) {
-        return None;
-    }
-    let (cause, experiment) = if cold {
-        (Cause::ColdStart, Experiment::LongerWarmUp)
-    } else if !comes_back && is_drift(&points, found) {
-        (Cause::Drift, Experiment::Longer)
-    } else {
-        (Cause::Step, Experiment::Longer)
-    };
-    let mut draft = Draft::in_cell(cause, cost, look.cell);
-    for (figure, value) in movement(cause, &points, found) {
-        draft = draft.because(figure, value);
-    }
-    draft
-        .because(Known::Requests, total as f64)
-        .refuted_by(experiment)
-        .done()
-}
-
-/// Whether an open loop's answers wait for a place with their first token, now more and now less, and are as quick as ever once they have it.
-fn follows_places(look: &Look<'_>) -> bool {
-    let pace = Places::pace(look).filter(|_| look.is_open());
-    pace.is_some_and(|pace| levels::of(&pace).is_empty())
-}
-
-/// A time per token that moves in whatever way while nothing else was found, as where heat holds a server back, a cache fills or memory is collected: neither
-/// levels nor a line need fit, but when a request was sent tells more of it than the number in flight does, and nothing of its lengths.
-pub(super) fn wanders(look: &Look<'_>) -> Option<Finding> {
-    /// Of the lowest level, what the highest is above it; more where requests of a closed loop share the server.
-    const MOVES: f64 = 0.15;
-    /// Of the variance, what one step may leave of itself: a request is under way when it comes.
-    const LEFT_OF_A_STEP: f64 = 0.1;
-    if look.load_moves() || follows_places(look) {
-        return None;
-    }
-    // slower answers pile up, too
-    if let Some(step) = two_values(look) {
-        return Some(step);
-    }
-    if piles_up(look) {
-        return None;
-    }
-    let points = at_any_load(look);
-    let parts = Parts::of(&points, look.concurrency())?;
-    let (low, high) = parts.ends()?;
-    let is_of_lengths = lengths_wander(look);
-    let shares = look.concurrency().is_some_and(|slots| slots > 1);
-    let moves = if shares { levels::STEP } else { MOVES };
-    let is_of_load = look.is_open() && super::load::explained(look) >= parts.told();
-    (high - low >= moves * low && !is_of_lengths && !is_of_load).then_some(())?;
-    let is_high = |level: &f64| *level > f64::midpoint(low, high);
-    let turns = parts.levels.chunk_by(|a, b| is_high(a) == is_high(b));
-    let changes = turns.count() - 1;
-    let is_step = |two: &TwoLevels| two.left <= parts.within.max(LEFT_OF_A_STEP * parts.whole);
-    let step = two_levels(&points).filter(|two| changes == 1 && is_step(two));
-    let at = step.as_ref().and_then(|two| points.get(two.n)).map(|p| p.0);
-    let (before, after) = match (&step, changes) {
-        (Some(step), _) => (step.before, step.after),
-        (None, 1) => (*parts.levels.first()?, *parts.levels.last()?),
-        _ => (low, high),
-    };
-    let soon = at.is_some_and(|at| at <= EARLY * look.whole());
-    let (cause, experiment) = match (&step, changes) {
-        (Some(_), _) if soon && before > after => (Cause::ColdStart, Experiment::LongerWarmUp),
-        (None, 1) => (Cause::Drift, Experiment::Longer),
-        _ => (Cause::Step, Experiment::Longer),
-    };
-    Draft::in_cell(cause, 1.0 - low / parts.mean, look.cell)
-        .because(Known::At, at)
-        .because(Known::Changes, several(changes))
-        .because(Known::LevelBefore, before / parts.typical)
-        .because(Known::LevelAfter, after / parts.typical)
-        .because(Known::Requests, parts.n as f64)
-        .refuted_by(experiment)
-        .done()
-}
-
-/// Whether prompts or answers of other lengths came at other times.
-fn lengths_wander(look: &Look<'_>) -> bool {
-    let lengths: [fn(&RequestSample) -> Option<u32>; 2] =
-        [|r| r.input_tokens, RequestSample::streamed_tokens];
-    lengths.iter().any(|length| {
-        let point = |s: &Seen<'_>| Some((s.sent, f64::from(length(s.request)?)));
-        let points: Vec<(f64, f64)> = look.seen.iter().filter_map(point).collect();
-        Parts::of(&points, None).is_some()
-    })
-}
-
-/// An open loop whose time per token has one value up to some moment and another one from then on, and next to none between, at the same numbers in flight: what
-/// more at once cost is not of one size however many they are.
-fn two_values(look: &Look<'_>) -> Option<Finding> {
-    /// Of the variance, what the step may leave: a request is under way when it comes.
-    const LEFT: f64 = 0.1;
-    const FEWEST: usize = 5;
-    if !look.is_open() {
-        return None;
-    }
-    let mut points = beside_others(look);
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
-    let two = two_levels(&values)?;
-    let (before, after) = points.split_at_checked(two.n)?;
-    let mean = mean(values.iter().map(|p| p.1))?;
-    let clear = two.left <= LEFT * squares(values.iter().map(|p| p.1))
-        && levels::differ(two.before, two.after);
-    let rises = two.before < two.after;
-    let (quick, slow) = if rises {
-        (before, after)
-    } else {
-        (after, before)
-    };
-    let beside = |of: &[(f64, f64, f64)], q| quantile(of.iter().map(|p| p.2).collect(), q);
-    let (most, few) = beside(quick, 1.0).zip(beside(slow, 0.1))?;
-    let enough = before.len().min(after.len()) >= FEWEST;
-    (clear && enough && few <= most && !lengths_wander(look)).then_some(())?;
-    let at = after.first()?.0;
-    let (cause, experiment) = if !rises && at <= EARLY * look.whole() {
-        (Cause::ColdStart, Experiment::LongerWarmUp)
-    } else {
-        (Cause::Step, Experiment::Longer)
-    };
-    let typical = median(values.iter().map(|p| p.1).collect())?;
-    Draft::in_cell(cause, 1.0 - two.before.min(two.after) / mean, look.cell)
-        .because(Known::At, at)
-        .because(Known::LevelBefore, two.before / typical)
-        .because(Known::LevelAfter, two.after / typical)
-        .because(Known::Requests, points.len() as f64)
-        .refuted_by(experiment)
-        .done()
-}
-
-/// The time per token of each request while the load was whole, by when it was sent; of an open loop without what others beside it add.
-fn at_any_load(look: &Look<'_>) -> Vec<(f64, f64)> {
-    let drain = draining(look);
-    let mut points = beside_others(look);
-    points.retain(|point| point.0 < drain);
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if !look.is_open() {
-        return points.iter().map(|p| (p.0, p.1)).collect();
-    }
-    let times: Vec<f64> = points.iter().map(|p| p.0).collect();
-    let part = |at: f64| times.partition_point(|time| *time < at) * levels::PARTS / times.len();
-    at_equal_load(&points, part)
-}
-
-/// Whether the first of several levels is a slow start, which none of the later ones and few of their requests come near.
-fn begins_slowly(look: &Look<'_>, points: &[(f64, f64)], found: &[Level]) -> bool {
-    let Some((first, rest)) = found.split_first() else {
-        return false;
-    };
-    let calm = mean(rest.iter().map(|l| l.mean)).unwrap_or(first.mean);
-    let best = rest.iter().map(|l| l.mean).fold(first.mean, f64::min);
-    let is_back = |level: &Level| level.mean > f64::midpoint(best, first.mean);
-    let later = || points.iter().filter(|p| p.0 >= first.to);
-    let as_slow = later().filter(|p| p.1 >= first.mean).count();
-    first.mean > 1.25 * calm
-        && !rest.iter().any(is_back)
-        && as_slow * 5 <= later().count()
-        && is_start(look, points, first.to, first.mean)
-}
-
-/// Whether most requests of one level are slower than most of another, and not a few of them by much: by chance those may come close together.
-fn typical_moves(points: &[(f64, f64)], quick: &Level, slow: &Level) -> bool {
-    const PART: f64 = 0.3;
-    let typical = |level: &Level| {
-        let own = points
-            .iter()
-            .filter(|p| (level.from..=level.to).contains(&p.0));
-        median(own.map(|p| p.1).collect())
-    };
-    let moved = typical(slow).zip(typical(quick));
-    moved.is_some_and(|(slower, quicker)| slower - quicker >= PART * (slow.mean - quick.mean))
-}
-
-/// When a level moved, for how long or how often, and from where to where.
-fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known, f64)> {
-    let (Some(first), Some(last), Some(rest)) = (found.first(), found.last(), found.get(1..))
-    else {
-        return Vec::new();
-    };
-    let means = || found.iter().map(|l| l.mean);
-    let at = (Known::At, first.to);
-    let comes_back = levels::comes_back(found);
-    let (mut told, (before, after)) = match cause {
-        Cause::ColdStart => {
-            let calm = mean(rest.iter().map(|l| l.mean));
-            (vec![at], (first.mean, calm.unwrap_or(last.mean)))
-        }
-        Cause::Drift => {
-            let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
-            let ends = points.first().zip(points.last());
-            let along = line
-                .zip(ends)
-                .map(|(line, (a, b))| (line.at(a.0), line.at(b.0)));
-            (Vec::new(), along.unwrap_or((first.mean, last.mean)))
-        }
-        _ if found.len() > 3 => {
-            let changes = (Known::Changes, rest.len() as f64);
-            let ends = (
-                means().fold(f64::INFINITY, f64::min),
-                means().fold(0.0, f64::max),
-            );
-            (vec![changes], ends)
-        }
-        _ if comes_back => {
-            let between = rest.first().map_or(first.mean, |level| level.mean);
-            let lasted = (Known::Lasted, last.from - first.to);
-            (vec![at, lasted], (first.mean, between))
-        }
-        _ => (vec![at], (first.mean, last.mean)),
-    };
-    told.push((Known::LevelBefore, before));
-    told.push((Known::LevelAfter, after));
-    told
-}
-
-/// Whether a level goes and comes back while the load is whole: the first wave of a closed loop and its drain are quick on any server.
-fn rises_and_falls(look: &Look<'_>, points: &[(f64, f64)]) -> bool {
-    let drain = draining(look);
-    let full: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 < drain).collect();
-    levels::of(&full).len() > 2
-}
-
-/// Whether ever more wait in an open loop: those that come last are quicker since no more follow.
-fn piles_up(look: &Look<'_>) -> bool {
-    look.is_open() && super::load::piles_up(look)
-}
-
-/// A drift so slow that no moment parts two levels, or of too few requests for them. In an open loop the time per token has to drift too, or the time to
-/// the first where as many are in flight, and nothing may pile up: more in flight makes both.
-fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
-    let drain = draining(look);
-    let full: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 < drain).collect();
-    let points = full.as_slice();
-    let alone = look.concurrency() == Some(1);
-    if points.len() < FEWEST / if alone { 4 } else { 2 } || piles_up(look) {
-        return None;
-    }
-    let mut ends = levels::drift(points)?;
-    if look.is_open() && levels::drift(&per_token(look)).is_none() && !first_tokens_drift(look) {
-        return None;
-    }
-    let step = two_levels(points).filter(|two| two.left < off_line(points));
-    if let Some(two) = &step {
-        ends = (two.before, two.after);
-    }
-    let (before, after) = ends;
-    let whole = mean(points.iter().map(|p| p.1))?;
-    let half = |from: usize, to: usize| {
-        let own = points.get(from..to).unwrap_or_default();
-        Some(Level {
-            from: own.first()?.0,
-            to: own.last()?.0,
-            n: own.len(),
-            mean: mean(own.iter().map(|p| p.1))?,
-        })
-    };
-    let middle = points.len() / 2;
-    let (first, second) = half(0, middle).zip(half(middle, points.len()))?;
-    let rises = first.mean < second.mean;
-    let (quick, slow) = if rises {
-        (&first, &second)
-    } else {
-        (&second, &first)
-    };
-    typical_moves(points, quick, slow).then_some(())?;
-    let cause = step.as_ref().map_or(Cause::Drift, |_| Cause::Step);
-    let at = step.and_then(|two| points.get(two.n)).map(|p| p.0);
-    Draft::in_cell(cause, 1.0 - before.min(after) / whole, look.cell)
-        .because(Known::At, at)
-        .because(Known::LevelBefore, before)
-        .because(Known::LevelAfter, after)
-        .because(Known::Requests, points.len() as f64)
-        .refuted_by(Experiment::Longer)
-        .done()
-}
-
-/// Whether the time to the first token rises or falls along a line by a quarter among requests that found as many in flight: a queue makes those wait alike.
-fn first_tokens_drift(look: &Look<'_>) -> bool {
-    let mut levels: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
-    for (seen, prefill) in look
-        .seen
-        .iter()
-        .filter(|s| s.first.is_some())
-        .zip(look.prefills())
-    {
-        let over = seen.request.ttft.map_or(1.0, |ttft| ttft / prefill.quick);
-        let own = levels.entry(seen.in_flight.to_bits()).or_default();
-        own.push((seen.sent, over));
-    }
-    let middle = |of: &[(f64, f64)]| {
-        let times = mean(of.iter().map(|p| p.0))?;
-        Some((times, mean(of.iter().map(|p| p.1))?))
-    };
-    let all: Vec<(f64, f64)> = levels.values().flatten().copied().collect();
-    let Some((time, usual)) = middle(&all) else {
-        return false;
-    };
-    let around = |of: &Vec<(f64, f64)>| {
-        let (t, level) = middle(of).unwrap_or((time, usual));
-        let beside = of.iter().map(|p| (time + p.0 - t, usual + p.1 - level));
-        beside.collect::<Vec<_>>()
-    };
-    let mut within: Vec<(f64, f64)> = levels.values().flat_map(around).collect();
-    within.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ends = bench_metrics::drift(&within, levels::STEP);
-    ends.is_some_and(|(before, after)| levels::differ(before, after))
-}
 
 /// From when on requests of a closed loop were sent that ended when no more followed: fewer and fewer compete with them.
 pub(super) fn draining(look: &Look<'_>) -> f64 {
@@ -384,22 +21,6 @@ pub(super) fn draining(look: &Look<'_>) -> f64 {
     late.map(|s| s.sent).fold(f64::INFINITY, f64::min)
 }
 
-/// The factor by which the time per token stepped within a cell, and stayed.
-pub(super) fn token_step(look: &Look<'_>) -> Option<f64> {
-    let found = levels::of(&per_token_of_full_load(look));
-    let stays = !levels::comes_back(&found) && of_the_server(look);
-    let (first, last) = found.first().zip(found.last()).filter(|_| stays)?;
-    Some(last.mean / first.mean)
-}
-
-/// The same as [`per_token`] while the load was whole.
-pub(super) fn per_token_of_full_load(look: &Look<'_>) -> Vec<(f64, f64)> {
-    let drain = draining(look);
-    let mut points = per_token(look);
-    points.retain(|point| point.0 < drain);
-    points
-}
-
 /// The time per token of each request that has one, by when it was sent.
 pub(super) fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
     let seen = look.seen.iter();
@@ -409,20 +30,6 @@ pub(super) fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
 
 /// Of what levels differ by, the part that has to be left among requests beside which as many were under way: what more at once cost is no straight line.
 const LEFT: f64 = 0.3;
-
-/// Whether the time per token moved too, or that of whole answers where few have one, more than the number in flight makes it. In an open loop times move
-/// with that number, which comes and goes by chance; in a closed loop there is none that could.
-fn of_the_server(look: &Look<'_>) -> bool {
-    if !look.is_open() {
-        return true;
-    }
-    let points = beside_others(look);
-    let values: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1)).collect();
-    let found = levels::of(&values);
-    let own = |at: f64| found.partition_point(|level| level.to <= at);
-    let left = levels::of(&at_equal_load(&points, own));
-    !left.is_empty() && levels::range(&left) >= LEFT * levels::range(&found)
-}
 
 /// Whether the number in flight, as it comes and goes by chance, makes what is slow in some stretches of an open loop.
 pub(super) fn are_of_load(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
@@ -480,77 +87,6 @@ fn at_equal_load(points: &[(f64, f64, f64)], level: impl Fn(f64) -> usize) -> Ve
     points.iter().map(equal).collect()
 }
 
-/// The first requests, where all of them are slower than nearly all others.
-struct SlowStart {
-    n: usize,
-    /// When the first was sent that is quick.
-    to: f64,
-    before: f64,
-    after: f64,
-    cost: f64,
-}
-
-/// Whether what was slow up to some moment is a start: soon over, and not the beginning of times that keep falling, nor of a queue.
-fn is_start(look: &Look<'_>, points: &[(f64, f64)], until: f64, level: f64) -> bool {
-    /// Of a straight fall a third lies between the middles of two quarters; of one that has ended in the first half, next to nothing.
-    const FALLS_ON: f64 = 0.2;
-    let drain = draining(look);
-    let within = points.partition_point(|p| p.0 < drain);
-    let full = points.get(..within).filter(|full| !full.is_empty());
-    let full = full.unwrap_or(points);
-    let (Some(from), Some(to)) = (full.first().map(|p| p.0), full.last().map(|p| p.0)) else {
-        return false;
-    };
-    let quarter = |n: f64| {
-        let edge = |n: f64| from + n * (to - from) / 4.0;
-        let own = full
-            .iter()
-            .filter(|p| (edge(n)..=edge(n + 1.0)).contains(&p.0));
-        median(own.map(|p| p.1).collect())
-    };
-    let quarters = quarter(1.0).zip(quarter(2.0)).zip(quarter(3.0));
-    let falls_on = quarters.is_some_and(|((second, third), last)| {
-        let much = FALLS_ON * (level - last);
-        second - third >= much && third - last >= much
-    });
-    until - from <= EARLY * (to - from) && !falls_on && !piles_up(look)
-}
-
-fn slow_start(look: &Look<'_>, points: &[(f64, f64)]) -> Option<SlowStart> {
-    if points.len() < 20 {
-        return None;
-    }
-    let third = points.len() / 3;
-    let rest: Vec<f64> = points.get(third..)?.iter().map(|p| p.1).collect();
-    let (usual, high) = (median(rest.clone())?, quantile(rest, 0.95)?);
-    let least = high.max(1.3 * usual);
-    let early: Vec<f64> = points
-        .iter()
-        .take(third)
-        .map(|p| p.1)
-        .take_while(|slow| *slow > least)
-        .collect();
-    let n = early.len();
-    // A third that is slow to its end is a level of its own.
-    if n < 4 || n >= third {
-        return None;
-    }
-    let before = median(early.clone())?;
-    let until = points.get(n - 1)?.0;
-    if are_bursts(look, &[(0.0, until)]) || !is_start(look, points, until, before) {
-        return None;
-    }
-    let lost: f64 = early.iter().map(|slow| slow - usual).sum();
-    let all: f64 = points.iter().map(|p| p.1).sum();
-    Some(SlowStart {
-        n,
-        to: points.get(n)?.0,
-        before,
-        after: usual,
-        cost: lost / all,
-    })
-}
-
 /// Whether far more requests than usual came in some stretches of an open loop: then they compete with each other.
 pub(super) fn are_bursts(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
     const MORE: f64 = 1.5;
@@ -574,34 +110,6 @@ pub(super) fn are_bursts(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
         .sum();
     let usual = due.len() as f64 * lasted / (last - first);
     look.is_open() && came >= FEWEST.max(MORE * usual) && came - usual >= ERRORS * usual.sqrt()
-}
-
-fn start_finding(look: &Look<'_>, start: &SlowStart) -> Option<Finding> {
-    Draft::in_cell(Cause::ColdStart, start.cost, look.cell)
-        .because(Known::At, start.to)
-        .because(Known::LevelBefore, start.before)
-        .because(Known::LevelAfter, start.after)
-        .because(Known::Requests, start.n as f64)
-        .refuted_by(Experiment::LongerWarmUp)
-        .done()
-}
-
-/// Whether a straight line fits better than two levels.
-fn is_drift(points: &[(f64, f64)], found: &[Level]) -> bool {
-    let rising = found.windows(2).all(|pair| pair[1].mean >= pair[0].mean);
-    let falling = found.windows(2).all(|pair| pair[1].mean <= pair[0].mean);
-    if !rising && !falling {
-        return false;
-    }
-    two_levels(points).is_some_and(|two| off_line(points) < two.left)
-}
-
-/// Squares around a straight line.
-fn off_line(points: &[(f64, f64)]) -> f64 {
-    let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
-    line.map_or(f64::INFINITY, |line| {
-        points.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum()
-    })
 }
 
 /// A series as two levels, the step wherever it fits best.
@@ -633,26 +141,6 @@ pub(super) fn two_levels(points: &[(f64, f64)]) -> Option<TwoLevels> {
     steps
         .take(points.len().saturating_sub(1))
         .min_by(|a, b| a.left.total_cmp(&b.left))
-}
-
-/// A queue of an open loop that was there for long and then was not, though requests came as before: more serves them. What comes and goes by
-/// chance explains less of the times.
-fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
-    const PART: f64 = 0.25;
-    const EXPLAINED: f64 = 0.5;
-    let two = two_levels(points).filter(|_| look.is_open() && !look.load_moves())?;
-    let whole = mean(points.iter().map(|p| p.1))?;
-    let all = squares(points.iter().map(|p| p.1));
-    let (n, least) = (points.len(), PART * points.len() as f64);
-    let long = two.n as f64 >= least && (n - two.n) as f64 >= least;
-    (long && two.after * 2.0 <= two.before && two.left <= EXPLAINED * all).then_some(())?;
-    Draft::in_cell(Cause::Step, 1.0 - two.after / whole, look.cell)
-        .because(Known::At, points.get(two.n).map(|p| p.0))
-        .because(Known::LevelBefore, two.before)
-        .because(Known::LevelAfter, two.after)
-        .because(Known::Requests, n as f64)
-        .refuted_by(Experiment::Longer)
-        .done()
 }
 
 /// Multiple of the mean gap from which on it is a stall.
@@ -768,7 +256,7 @@ fn several(n: usize) -> Option<f64> {
 /// All requests wait for a token, and none comes: a server that stands still while few answers stream.
 fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
-    let starts_slowly = || slow_start(look, &look.slowness()).is_some();
+    let starts_slowly = || speed::of_requests(look).is_some_and(|change| change.is_cold_start());
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
     let warm_up = &look.warm_up;

@@ -38,17 +38,6 @@ impl Places {
         both.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    /// What a token takes those that wait with their first token once they run, by when they were sent, where they do: the time per token tells how long they waited.
-    pub(super) fn pace(look: &Look<'_>) -> Option<Vec<(f64, f64)>> {
-        Self::of(look).filter(|places| places.after_first)?;
-        let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
-        let each = with_ttft.zip(until_second(look)).filter_map(|(s, turn)| {
-            let tokens = s.request.streamed_tokens()?.checked_sub(1)?;
-            Some((s.sent, (turn.2 - turn.1) / f64::from(tokens.max(1))))
-        });
-        Some(each.collect())
-    }
-
     /// In a queue as many run whenever somebody waits, and hardly ever more. What is slow for another reason waits whoever else runs.
     fn of_turns(look: &Look<'_>, turns: &[Turn]) -> Option<Self> {
         const FEWEST: usize = 20;

@@ -2,10 +2,8 @@
 
 use bench_schema::{CellRecord, Load, Metric};
 
-use super::levels;
 use super::load::gap;
 use super::look::{Line, Look, Seen, mean, median, quantile};
-use super::over_time;
 use crate::view;
 
 /// Requests below which a quiet moment is an accident.
@@ -22,8 +20,7 @@ pub(super) struct Quiet {
     pub(super) tpot: Option<f64>,
     /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
     pub(super) own: bool,
-    /// By how much tokens took longer when the cell was measured than when it was quiet, by the steps that the cells since then show, or if they went on
-    /// as they did within both.
+    /// By how much slower the server was when the cell was measured than when it was quiet.
     pub(super) by_time: f64,
 }
 
@@ -88,7 +85,7 @@ impl Quiet {
                 && other.cell.plan.dataset == look.cell.plan.dataset
         };
         let base = all.iter().find(is_alone).filter(|_| look.is_open())?;
-        Some(Self::at(base, look, all))
+        Some(Self::at(base, look))
     }
 
     fn of_lower_level(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
@@ -103,32 +100,29 @@ impl Quiet {
             return None;
         }
         let base = all.iter().find(|other| other.cell.id == lowest.id)?;
-        Some(Self::at(base, look, all))
+        Some(Self::at(base, look))
     }
 
     /// What a cell's requests would take in a quieter one.
-    fn at(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Self {
+    fn at(base: &Look<'_>, look: &Look<'_>) -> Self {
         Self {
             ttft: ttft_of(base, look),
             firsts: Firsts::of(&firsts(base)),
             tpot: base.tpot().or_else(|| gap(base.cell)),
             own: false,
-            by_time: steps_between(base, look, all).unwrap_or_else(|| drifts_between(base, look)),
+            by_time: look.slowed / base.slowed,
         }
     }
 
     fn of_quiet_moments(look: &Look<'_>) -> Option<Self> {
-        if !look.is_open() && !look.load_moves() {
+        // Where the server became slower, the quick times are not the quiet ones.
+        if !look.is_open() && !look.load_moves() || look.changed {
             return None;
         }
-        // Of one level of the server: where it became slower, the quick times are not the quiet ones.
-        let longest = look.levels().iter().max_by_key(|level| level.n);
-        let (from, to) = longest.map_or((0.0, f64::INFINITY), |level| (level.from, level.to));
-        let within = || look.seen.iter().filter(|s| (from..=to).contains(&s.sent));
-        let counts: Vec<f64> = within().map(|s| s.in_flight).collect();
+        let counts: Vec<f64> = look.seen.iter().map(|s| s.in_flight).collect();
         let few = quantile(counts.clone(), 0.1)?;
         let many = quantile(counts, 0.75)?;
-        let quiet: Vec<_> = within().filter(|s| s.in_flight <= few).collect();
+        let quiet: Vec<_> = look.seen.iter().filter(|s| s.in_flight <= few).collect();
         if quiet.len() < FEWEST || few > many / 3.0 {
             return None;
         }
@@ -150,31 +144,6 @@ impl Quiet {
             by_time: 1.0,
         })
     }
-}
-
-/// The factor by which the time per token stepped, and stayed, within cells that came after one cell and up to another; `None` where it stepped in none.
-fn steps_between(base: &Look<'_>, look: &Look<'_>, all: &[Look<'_>]) -> Option<f64> {
-    let later = |other: &&Look<'_>| base.epoch < other.epoch && other.epoch <= look.epoch;
-    let steps = all.iter().filter(later).filter_map(Look::token_step);
-    steps.reduce(|a, b| a * b)
-}
-
-/// The factor by which the time per token moves from the middle of one cell to that of another, where it drifts within both in the same direction; else 1.
-fn drifts_between(base: &Look<'_>, look: &Look<'_>) -> f64 {
-    // its middle, and the growth of the logarithm for each ns
-    let moves = |look: &Look<'_>| {
-        let points = over_time::per_token_of_full_load(look);
-        let (before, after) = levels::drift(&points)?;
-        let (first, last) = (points.first()?.0, points.last()?.0);
-        let middle = look.epoch.get() as f64 + f64::midpoint(first, last);
-        Some((middle, (after / before).ln() / (last - first)))
-    };
-    let both = moves(base)
-        .zip(moves(look))
-        .filter(|(a, b)| a.1 * b.1 > 0.0);
-    both.map_or(1.0, |((then, a), (now, b))| {
-        (f64::midpoint(a, b) * (now - then)).exp()
-    })
 }
 
 /// TTFT of the quiet cell for prompts as long as those of the other; of tables, its median where lengths are alike.

@@ -1,0 +1,875 @@
+//! How fast a server was over time.
+//!
+//! What a request takes is `s(t) · Σ bᵢxᵢ`: the xᵢ are what load and lengths add (`bᵢ ≥ 0`), and `s(t)` is how slow the server was when it was answered, 1
+//! where nothing changed. Both are fitted together, over all cells in order of time, so that neither takes what the other explains: a change of load is no
+//! change of the server, and slower answers of which more are in flight are not explained by these. Of the shapes of `s(t)` the one is told that leaves least.
+
+use bench_schema::{Cause, Experiment, Finding, Known};
+
+use super::fit::{solve, steps_of};
+use super::look::{Look, Seen, median, quantile};
+use super::rhythm::Rhythm;
+use super::{first_token, load, over_time};
+use crate::draft::Draft;
+use crate::outages::EARLY;
+use crate::view;
+
+/// Requests below which nothing is told.
+const FEWEST: usize = 10;
+/// So many are looked at, evenly chosen.
+const MOST: usize = 300;
+/// Of what a shape leaves, what it has to explain for each of its numbers.
+const OVER_CHANCE: f64 = 8.0;
+/// Of what is off without a change, what leaves no more needs no other.
+const ENOUGH: f64 = 0.1;
+/// Requests from which on several levels are told, and small changes.
+const MANY: usize = 40;
+/// Levels, at most.
+const PARTS: usize = 12;
+/// Requests are off by so little (a part of their time) that no change costs anything.
+const ALIKE: f64 = 0.02;
+/// Logarithms beyond which a request is no further off than others: something else happened to it.
+const FAR: f64 = 1.2;
+
+/// One request as the fit sees it.
+struct Point {
+    /// When that which is looked at began and ended, ns on the clock of the run.
+    from: f64,
+    to: f64,
+    /// What it took: the time per token, or that of the whole request.
+    value: f64,
+    /// The time that follows from it, and all that its user waited.
+    of_it: f64,
+    taken: f64,
+    /// How many others were under way meanwhile, and how many waited for their first tokens.
+    beside: f64,
+    waiting: f64,
+    gaps: f64,
+    /// Prompt tokens of its own, and those of others that were worked on meanwhile.
+    prompt: f64,
+    prompts: f64,
+    /// How many those are.
+    firsts: f64,
+}
+
+/// What the speed does.
+#[derive(Clone, Debug, PartialEq)]
+enum Shape {
+    One,
+    /// Another level from each of these moments on.
+    Levels(Vec<f64>),
+    Line,
+    /// Towards a level, by a factor of e in this part of the time.
+    Decay(f64),
+}
+
+/// A shape with its numbers.
+#[derive(Clone, Debug)]
+struct Fitted {
+    shape: Shape,
+    logs: Vec<f64>,
+    /// How slow the server was while each was answered.
+    slow: Vec<f64>,
+    /// Logarithms that are left, and their squares.
+    off: Vec<f64>,
+    left: f64,
+}
+
+/// The points of some requests, with the columns of what explains them.
+struct Series {
+    points: Vec<Point>,
+    columns: Vec<Vec<f64>>,
+    from: f64,
+    lasted: f64,
+    /// Until when a start may last.
+    soon: f64,
+    /// Requests that a level has at least.
+    least: usize,
+}
+
+/// A speed that changed.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    fitted: Fitted,
+    from: f64,
+    lasted: f64,
+    typical: f64,
+    finding: Finding,
+}
+
+impl Series {
+    fn of(
+        mut points: Vec<Point>,
+        explained_by: fn(&[Point]) -> Vec<Vec<f64>>,
+        slots: usize,
+    ) -> Option<Self> {
+        points.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let columns = explained_by(&points);
+        let each = points.len().div_ceil(MOST).max(1);
+        let thinned = |column: Vec<f64>| -> Vec<f64> {
+            let most = column.iter().copied().fold(0.0, f64::max);
+            column.into_iter().step_by(each).map(|x| x / most).collect()
+        };
+        let moves = |column: &Vec<f64>| column.iter().any(|x| *x > 0.0);
+        let columns = columns.into_iter().filter(moves).map(thinned).collect();
+        let from = points.first()?.from;
+        let lasted = points.iter().map(|p| p.to).fold(from, f64::max) - from;
+        let points: Vec<Point> = points.into_iter().step_by(each).collect();
+        let least = (2 * slots).min(points.len() / 5).max(3);
+        let enough = points.len() >= FEWEST && lasted > 0.0;
+        enough.then_some(Self {
+            points,
+            columns,
+            from,
+            lasted,
+            soon: from + EARLY * lasted,
+            least,
+        })
+    }
+
+    fn part(&self, at: f64) -> f64 {
+        (at - self.from) / self.lasted
+    }
+
+    /// By how much the logarithm of a request's time moves with each number of a shape.
+    fn moves(&self, shape: &Shape) -> Vec<Vec<f64>> {
+        let each = |of: &dyn Fn(&Point) -> f64| self.points.iter().map(of).collect();
+        match shape {
+            Shape::One => Vec::new(),
+            Shape::Levels(times) => times.iter().map(|at| each(&|p| p.after(*at))).collect(),
+            Shape::Line => vec![each(&|p| self.part(p.middle()))],
+            Shape::Decay(part) => vec![each(&|p| (-self.part(p.middle()) / part).exp())],
+        }
+    }
+
+    /// The best numbers for a shape, by Gauss and Newton; those that lie far off count for less.
+    fn fitted(&self, shape: Shape) -> Fitted {
+        const ROUNDS: u32 = 4;
+        let moves = self.moves(&shape);
+        let values: Vec<f64> = self.points.iter().map(|p| p.value).collect();
+        let least = 1e-3 * median(values.clone()).unwrap_or(1.0);
+        let mut weights = vec![1.0; values.len()];
+        let mut now = Fitted {
+            logs: vec![0.0; moves.len()],
+            slow: vec![1.0; values.len()],
+            off: Vec::new(),
+            left: f64::INFINITY,
+            shape,
+        };
+        let mut base = values.clone();
+        let mut best = now.clone();
+        for _ in 0..ROUNDS {
+            // each beside its own size
+            let size = each(&base, &now.slow, |base, slow| base * slow);
+            let scale = each(&weights, &size, |weight, size| weight / size);
+            let target = each(&values, &scale, |value, scale| value * scale);
+            let known = |slow: &[f64]| -> Vec<Vec<f64>> {
+                let scale = each(slow, &scale, |slow, scale| slow * scale);
+                let of = |column: &Vec<f64>| each(column, &scale, |x, scale| x * scale);
+                self.columns.iter().map(of).collect()
+            };
+            if !moves.is_empty() {
+                let mut columns = known(&now.slow);
+                let free = moves
+                    .iter()
+                    .map(|column| each(column, &weights, |x, w| x * w));
+                columns.extend(free);
+                let solved = solve(&columns, moves.len(), &target);
+                for (log, more) in now.logs.iter_mut().zip(&solved[self.columns.len()..]) {
+                    *log += more.clamp(-1.0, 1.0);
+                }
+                now.slow = total(&moves, &now.logs, values.len());
+                for log in &mut now.slow {
+                    *log = log.exp();
+                }
+            }
+            let solved = solve(&known(&now.slow), 0, &target);
+            base = total(&self.columns, &solved, values.len());
+            for value in &mut base {
+                *value = value.max(least);
+            }
+            let expected = each(&base, &now.slow, |base, slow| base * slow);
+            now.off = each(&values, &expected, |value, expected| {
+                (value / expected).ln()
+            });
+            now.left = now.off.iter().map(|off| off.abs().min(FAR).powi(2)).sum();
+            weights = robust(&now.off);
+            if now.left < best.left {
+                best = now.clone();
+            }
+        }
+        best
+    }
+
+    /// Whether both sides of a moment have requests enough.
+    fn parts(&self, at: f64) -> bool {
+        let before = self.points.iter().filter(|p| p.to <= at).count();
+        let after = self.points.iter().filter(|p| p.from >= at).count();
+        before.min(after) >= self.least
+    }
+
+    /// The step that leaves least.
+    fn step(&self) -> Option<Fitted> {
+        const COARSE: usize = 24;
+        const FINE: usize = 16;
+        let at = |times: Vec<f64>| {
+            let times = times.into_iter().filter(|at| self.parts(*at));
+            let all = times.map(|at| self.fitted(Shape::Levels(vec![at])));
+            all.min_by(|a, b| a.left.total_cmp(&b.left))
+        };
+        let n = self.points.len();
+        let begin = |i: usize| self.points.get(i * n / COARSE).map(|p| p.from);
+        let coarse = at((1..COARSE).filter_map(begin).collect())?;
+        let Shape::Levels(times) = &coarse.shape else {
+            return None;
+        };
+        let near = *times.first()?;
+        let ends = self.points.iter().flat_map(|p| [p.from, p.to]);
+        let mut ends: Vec<f64> = ends.collect();
+        ends.sort_by(|a, b| (a - near).abs().total_cmp(&(b - near).abs()));
+        ends.truncate((4 * n / COARSE).max(FINE));
+        let each = ends.len().div_ceil(FINE).max(1);
+        let fine = at(ends.into_iter().step_by(each).collect());
+        fine.filter(|fine| fine.left < coarse.left).or(Some(coarse))
+    }
+
+    /// The best of several levels: of one change after another beside a step or a stretch, or of parts of the time, where no change explains much by itself.
+    fn levels(&self, step: &Fitted) -> Fitted {
+        let stretch = self.stretch();
+        let mut all = self.more(step.clone());
+        all.extend(stretch.into_iter().flat_map(|stretch| self.more(stretch)));
+        let n = self.points.len();
+        let parts = PARTS.min(n / (self.least + 1));
+        let begin = |i: usize| self.points.get(i * n / parts).map(|p| p.from);
+        let mut found = self.fitted(Shape::Levels((1..parts).filter_map(begin).collect()));
+        while let Some(fewer) = self.without_weakest(&found) {
+            all.push(std::mem::replace(&mut found, fewer));
+        }
+        let best = all
+            .into_iter()
+            .min_by(|a, b| self.merit(a).total_cmp(&self.merit(b)));
+        best.unwrap_or(found)
+    }
+
+    /// What is left and what each change adds to it, by Schwarz's criterion; less than a percent is nothing.
+    fn merit(&self, found: &Fitted) -> f64 {
+        const NOTHING: f64 = 1e-4;
+        let n = self.points.len() as f64;
+        n * (found.left / n + NOTHING).ln() + 2.0 * n.ln() * found.logs.len() as f64
+    }
+
+    /// The stretch between two moments that leaves least.
+    fn stretch(&self) -> Option<Fitted> {
+        const COARSE: usize = 12;
+        const FINE: usize = 8;
+        let n = self.points.len();
+        let at = |i: usize, of: usize| self.points.get(i * n / of).map(|p| p.from);
+        let least = |all: &mut dyn Iterator<Item = Vec<f64>>| {
+            let apart = |times: &Vec<f64>| self.parts(times[0]) && self.parts(times[1]);
+            let all = all
+                .filter(apart)
+                .map(|times| self.fitted(Shape::Levels(times)));
+            all.min_by(|a, b| a.left.total_cmp(&b.left))
+        };
+        let pairs = (1..COARSE).flat_map(|i| (i + 1..COARSE).map(move |j| [i, j]));
+        let pair = |[i, j]: [usize; 2]| Some(vec![at(i, COARSE)?, at(j, COARSE)?]);
+        let mut best = least(&mut pairs.filter_map(pair))?;
+        for end in [0, 1] {
+            let Shape::Levels(times) = &best.shape else {
+                return None;
+            };
+            let own = self.points.partition_point(|p| p.from < times[end]);
+            let step = (n / COARSE).div_ceil(FINE).max(1);
+            let from = own.saturating_sub(step * FINE);
+            let near = (from..=own + step * FINE).step_by(step);
+            let near =
+                near.filter_map(|i| Some([self.points.get(i)?.from, self.points.get(i)?.to]));
+            let moved = near.flatten().map(|at| {
+                let mut times = times.clone();
+                times[end] = at;
+                times
+            });
+            let fine = least(&mut moved.filter(|times| times[0] < times[1]));
+            best = fine.filter(|fine| fine.left < best.left).unwrap_or(best);
+        }
+        Some(best)
+    }
+
+    /// One change more, and one more, until they have made it no better for some time.
+    fn more(&self, first: Fitted) -> Vec<Fitted> {
+        const IN_VAIN: usize = 2;
+        let mut best = (0, self.merit(&first));
+        let mut all = vec![first];
+        while let Some(Fitted {
+            shape: Shape::Levels(times),
+            off,
+            ..
+        }) = all.last()
+        {
+            let off = off.iter().map(|off| off.clamp(-FAR, FAR));
+            let mut points: Vec<_> = self.points.iter().map(Point::middle).zip(off).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let at = steps_of(&points, times, self.least);
+            let Some(at) = at.filter(|_| times.len() < PARTS && all.len() <= best.0 + IN_VAIN)
+            else {
+                break;
+            };
+            let mut times = times.clone();
+            times.push(at);
+            times.sort_by(f64::total_cmp);
+            let more = self.fitted(Shape::Levels(times));
+            let merit = self.merit(&more);
+            if merit < best.1 {
+                best = (all.len(), merit);
+            }
+            all.push(more);
+        }
+        all
+    }
+
+    fn without_weakest(&self, found: &Fitted) -> Option<Fitted> {
+        let Shape::Levels(times) = &found.shape else {
+            return None;
+        };
+        let logs = found.logs.iter().map(|log| log.abs()).enumerate();
+        let weakest = logs.min_by(|a, b| a.1.total_cmp(&b.1));
+        let (weakest, _) = weakest.filter(|_| times.len() > 1)?;
+        let mut times = times.clone();
+        times.remove(weakest);
+        Some(self.fitted(Shape::Levels(times)))
+    }
+
+    /// Whether so many numbers more explain more than chance would.
+    fn is_over_chance(&self, few: &Fitted, more: &Fitted, numbers: usize) -> bool {
+        let used = self.columns.len() + 2 * more.logs.len();
+        let rest = self.points.len().saturating_sub(used) as f64;
+        rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
+    }
+
+    /// The shape that is told, if its change is not of chance and leaves at most a part of what is off without one.
+    fn change(&self, most_left: f64) -> Option<Fitted> {
+        const DECAYS: [f64; 5] = [0.04, 0.08, 0.15, 0.3, 0.6];
+        /// Of what a step or a line leaves, what several levels may.
+        const MUCH_LESS: f64 = 0.5;
+        let one = self.fitted(Shape::One);
+        if one.left < ALIKE.powi(2) * self.points.len() as f64 {
+            return None;
+        }
+        let step = self.step()?;
+        let smooth = DECAYS.into_iter().map(Shape::Decay).chain([Shape::Line]);
+        let smooth = smooth.map(|shape| self.fitted(shape)).filter(Fitted::lasts);
+        let smooth = smooth.min_by(|a, b| a.left.total_cmp(&b.left))?;
+        let levels = (step.left.min(smooth.left) > ENOUGH * one.left).then(|| self.levels(&step));
+        let simple = if smooth.left < step.left {
+            smooth
+        } else {
+            step
+        };
+        let better = |levels: &Fitted| {
+            let returns = levels.logs.len() == 2 || comes_back(levels);
+            let much_less = levels.left < MUCH_LESS * simple.left;
+            let enough = self.points.len() >= MANY;
+            levels.logs.len() > 1
+                && enough
+                && (much_less && returns || simple.left > MUCH_LESS * one.left)
+        };
+        let found = levels.filter(better).unwrap_or(simple);
+        let told = found.left <= most_left * one.left
+            && self.is_over_chance(&one, &found, 2 * found.logs.len());
+        (told && self.is_clear(&found)).then_some(found)
+    }
+
+    /// Whether the slowest was slower than the quickest by a quarter, or by a tenth where that stands out of what is left of many. That a few requests in the
+    /// middle were quicker is no change.
+    fn is_clear(&self, found: &Fitted) -> bool {
+        const STEP: f64 = 1.25;
+        const CLEAR: f64 = 1.1;
+        const CLEAR_LINE: f64 = 1.06;
+        const PART: f64 = 0.3;
+        let (low, high) = ends(&found.slow);
+        let n = self.points.len();
+        let by = (high / low).ln();
+        let steps = matches!(found.shape, Shape::Levels(_));
+        let clear = if steps { CLEAR } else { CLEAR_LINE };
+        let clear = by >= clear.ln() && by >= 2.0 * (found.left / n as f64).sqrt();
+        let quick = found.slow.iter().filter(|s| **s < (low * high).sqrt());
+        let stays = found.logs.len() == 1 || !comes_back(found);
+        (by >= STEP.ln() || clear && n >= MANY)
+            && (stays || quick.count() as f64 >= PART * n as f64)
+    }
+
+    /// Until when it is slow at first, or most of what falls has fallen.
+    fn slow_until(&self, found: &Fitted) -> f64 {
+        match &found.shape {
+            Shape::Levels(times) => times.first().copied().unwrap_or(self.from),
+            Shape::Decay(part) => self.from + std::f64::consts::LN_2 * part * self.lasted,
+            Shape::One | Shape::Line => self.from,
+        }
+    }
+
+    /// Whether each of the first, four or more, is slower than nearly all later ones: a few of them are a chance, or of another kind.
+    fn stands_alone(&self, found: &Fitted) -> bool {
+        const FIRST: usize = 4;
+        const NEARLY_ALL: f64 = 0.95;
+        let until = self.slow_until(found);
+        let n = self.points.partition_point(|p| p.from < until);
+        let all = each(&found.slow, &found.off, |slow, off| slow * off.exp());
+        let (first, later) = all.split_at(n.min(FIRST));
+        let later = quantile(
+            later.iter().skip(n - first.len()).copied().collect(),
+            NEARLY_ALL,
+        );
+        n >= FIRST && later.is_some_and(|later| first.iter().all(|slow| *slow > later))
+    }
+
+    /// Share of the users' time that a server as quick as at its best would not have taken.
+    fn cost(&self, found: &Fitted) -> f64 {
+        let best = ends(&found.slow).0;
+        let lost = self.points.iter().zip(&found.slow);
+        let lost: f64 = lost.map(|(p, slow)| p.of_it * (1.0 - best / slow)).sum();
+        lost / self.points.iter().map(|p| p.taken).sum::<f64>()
+    }
+
+    /// Whether it is slow at first only: soon over, and what comes later is nearer to the best.
+    fn begins_slowly(&self, found: &Fitted) -> bool {
+        /// Of what it takes more at first, the part that may be left.
+        const LEFT: f64 = 0.3;
+        match &found.shape {
+            Shape::Levels(times) => {
+                let levels = levels_of(&found.logs);
+                let rest = levels.iter().skip(1).copied().fold(0.0, f64::max);
+                let soon = times.last().is_some_and(|at| *at <= self.soon);
+                soon && rest < f64::midpoint(1.0, ends(&levels).0)
+            }
+            Shape::Decay(part) => found.logs[0] > 0.0 && (-EARLY / part).exp() < LEFT,
+            Shape::One | Shape::Line => false,
+        }
+    }
+
+    /// When it changed, for how long or how often, and from where to where.
+    fn movement(&self, found: &Fitted, cause: Cause) -> Vec<(Known, f64)> {
+        let (low, high) = ends(&found.slow);
+        let (first, last) = (found.slow.first().copied(), found.slow.last().copied());
+        let (first, last) = (first.unwrap_or(1.0), last.unwrap_or(1.0));
+        let at = |at: f64| (Known::At, at - self.from);
+        let levels = levels_of(&found.logs);
+        let (mut told, (before, after)) = match (&found.shape, cause) {
+            (Shape::Decay(part), Cause::ColdStart) => {
+                // a twentieth is left then
+                (vec![(Known::At, 3.0 * part * self.lasted)], (first, last))
+            }
+            (Shape::Levels(times), Cause::ColdStart) => (
+                times.last().map(|to| at(*to)).into_iter().collect(),
+                (high, last),
+            ),
+            (Shape::Levels(times), _) => match times.as_slice() {
+                [time] => (vec![at(*time)], (1.0, levels[1])),
+                [from, to] if comes_back(found) => (
+                    vec![at(*from), (Known::Lasted, to - from)],
+                    (1.0, levels[1]),
+                ),
+                _ => (vec![(Known::Changes, times.len() as f64)], (low, high)),
+            },
+            _ => (Vec::new(), (first, last)),
+        };
+        told.push((Known::LevelBefore, before));
+        told.push((Known::LevelAfter, after));
+        told
+    }
+
+    /// What is told of a change in some cells.
+    fn told(&self, found: Fitted, looks: &[&Look<'_>]) -> Option<Change> {
+        let typical = median(found.slow.clone())?;
+        let (cause, experiment) = match &found.shape {
+            _ if self.begins_slowly(&found) => (Cause::ColdStart, Experiment::LongerWarmUp),
+            Shape::Levels(_) => (Cause::Step, Experiment::Longer),
+            _ => (Cause::Drift, Experiment::Longer),
+        };
+        // requests that come close together compete with each other
+        let first = looks.iter().min_by_key(|look| look.epoch)?;
+        let slow = self
+            .points
+            .partition_point(|p| p.from < self.slow_until(&found));
+        let until = slow.checked_sub(1).and_then(|last| self.points.get(last));
+        let until = until.map_or(0.0, |last| last.from - self.from);
+        if cause == Cause::ColdStart && over_time::are_bursts(first, &[(0.0, until)]) {
+            return None;
+        }
+        let mut draft = Draft::new(cause, self.cost(&found));
+        for (figure, value) in self.movement(&found, cause) {
+            let is_level = [Known::LevelBefore, Known::LevelAfter].contains(&figure);
+            draft = draft.because(figure, value / if is_level { typical } else { 1.0 });
+        }
+        let draft = draft.because(Known::Requests, self.points.len() as f64);
+        let mut finding = draft.refuted_by(experiment).done()?;
+        finding.cells = looks.iter().map(|look| look.cell.id.clone()).collect();
+        Some(Change {
+            from: self.from,
+            lasted: self.lasted,
+            fitted: found,
+            typical,
+            finding,
+        })
+    }
+}
+
+impl Fitted {
+    /// Whether it is no first moment in which fewer share the server.
+    fn lasts(&self) -> bool {
+        const PART: f64 = 0.1;
+        match &self.shape {
+            Shape::Decay(part) => *part > PART || self.logs.iter().all(|log| *log > 0.0),
+            _ => true,
+        }
+    }
+}
+
+impl Change {
+    /// How slow the server was in some span of the run's clock.
+    fn between(&self, from: f64, to: f64) -> f64 {
+        let part = (f64::midpoint(from, to) - self.from) / self.lasted;
+        let log: f64 = match &self.fitted.shape {
+            Shape::One => 0.0,
+            Shape::Levels(times) => times
+                .iter()
+                .zip(&self.fitted.logs)
+                .filter(|(at, _)| **at <= f64::midpoint(from, to))
+                .map(|(_, log)| log)
+                .sum(),
+            Shape::Line => part * self.fitted.logs.iter().sum::<f64>(),
+            Shape::Decay(of) => (-part / of).exp() * self.fitted.logs.iter().sum::<f64>(),
+        };
+        log.exp()
+    }
+
+    /// How slow it was while the requests of a cell were answered, at the median, of its usual; and whether that changed meanwhile.
+    pub(super) fn within(&self, look: &Look<'_>) -> (f64, bool) {
+        const MOVED: f64 = 1.1;
+        let epoch = look.epoch.get() as f64;
+        let all: Vec<f64> = look
+            .seen
+            .iter()
+            .map(|s| self.between(epoch + s.sent, epoch + s.end))
+            .collect();
+        let (low, high) = ends(&all);
+        (
+            median(all).unwrap_or(1.0) / self.typical,
+            high >= MOVED * low,
+        )
+    }
+
+    pub(super) fn is_cold_start(&self) -> bool {
+        self.finding.cause() == Some(Cause::ColdStart)
+    }
+}
+
+impl Point {
+    fn middle(&self) -> f64 {
+        f64::midpoint(self.from, self.to)
+    }
+
+    /// The part of it that came after a moment.
+    fn after(&self, at: f64) -> f64 {
+        ((self.to - at) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+}
+
+fn each(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()
+}
+
+/// The sum of columns, each so many times.
+fn total(columns: &[Vec<f64>], times: &[f64], n: usize) -> Vec<f64> {
+    let at = |i: usize| {
+        columns
+            .iter()
+            .zip(times)
+            .map(move |(column, times)| column[i] * times)
+    };
+    (0..n).map(|i| at(i).sum()).collect()
+}
+
+/// Square roots of the weights by which those far off count for less.
+fn robust(off: &[f64]) -> Vec<f64> {
+    let typical = median(off.iter().map(|off| off.abs()).collect()).unwrap_or(0.0);
+    let rms = (off.iter().map(|off| off * off).sum::<f64>() / off.len() as f64).sqrt();
+    let far = 3.0 * (1.48 * typical).max(0.7 * rms) + 6e-3;
+    off.iter()
+        .map(|off| (far / off.abs().max(far)).sqrt())
+        .collect()
+}
+
+/// Whether it falls after it rose, or the other way round.
+fn comes_back(found: &Fitted) -> bool {
+    let rises = |log: &f64| *log > 0.0;
+    found.logs.iter().any(rises) && !found.logs.iter().all(rises)
+}
+
+fn ends(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, values.iter().copied().fold(0.0, f64::max))
+}
+
+/// The levels of which each differs from the one before by these logarithms, the first of them 1.
+fn levels_of(logs: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0_f64;
+    let after = logs.iter().map(|log| {
+        sum += log;
+        sum.exp()
+    });
+    std::iter::once(1.0).chain(after).collect()
+}
+
+/// A number as pieces of a line that only rises, bent where a quarter more of the values lie below.
+fn rising(values: &[f64], least: f64) -> Vec<Vec<f64>> {
+    let mut bends = vec![values.iter().copied().fold(f64::INFINITY, f64::min)];
+    for q in [0.25, 0.5, 0.75, 1.0] {
+        let next = quantile(values.to_vec(), q).unwrap_or(0.0);
+        bends.extend((next - bends[bends.len() - 1] >= least).then_some(next));
+    }
+    let piece = |ends: &[f64]| {
+        values
+            .iter()
+            .map(|v| v.clamp(ends[0], ends[1]) - ends[0])
+            .collect()
+    };
+    bends.windows(2).map(piece).collect()
+}
+
+fn column(points: &[Point], of: impl Fn(&Point) -> f64) -> Vec<f64> {
+    points.iter().map(of).collect()
+}
+
+/// What a time per token follows: answers that stream beside it, prompts that wait or are worked on, what it has to look back at, and what each answer waits for
+/// once.
+fn of_tokens(points: &[Point]) -> Vec<Vec<f64>> {
+    let mut columns = vec![column(points, |_| 1.0)];
+    columns.extend(rising(&column(points, |p| p.beside), 0.5));
+    columns.extend(rising(&column(points, |p| p.waiting), 0.3));
+    columns.push(column(points, |p| p.prompts / p.gaps));
+    columns.push(column(points, |p| p.firsts / p.gaps));
+    columns.push(column(points, |p| p.prompt));
+    columns.push(column(points, |p| p.gaps));
+    columns.push(column(points, |p| 1.0 / p.gaps));
+    columns
+}
+
+/// What a whole request's time follows.
+fn of_whole(points: &[Point]) -> Vec<Vec<f64>> {
+    let gaps = column(points, |p| p.gaps);
+    let beside = rising(&column(points, |p| p.beside), 0.5);
+    let mut columns: Vec<_> = beside
+        .iter()
+        .map(|piece| each(piece, &gaps, |n, gaps| n * gaps))
+        .collect();
+    columns.extend(beside);
+    columns.push(gaps);
+    columns.extend([column(points, |_| 1.0), column(points, |p| p.prompt)]);
+    columns
+}
+
+/// The speed of the tokens, over all cells that differ in load and lengths only; the indices of their looks.
+pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
+    let key = |look: &Look<'_>| {
+        let is_known = |name: &String| {
+            let of = [
+                view::PROMPT_FACTORS,
+                view::OUTPUT_FACTORS,
+                &["concurrency", "rate"],
+            ];
+            of.iter().any(|names| names.contains(&name.as_str()))
+        };
+        let rest = look.cell.factors.iter().filter(|(name, _)| !is_known(name));
+        rest.map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+    };
+    let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
+    for (i, look) in looks.iter().enumerate() {
+        let own = key(look);
+        match groups.iter_mut().find(|(key, _)| *key == own) {
+            Some((_, members)) => members.push(i),
+            None => groups.push((own, vec![i])),
+        }
+    }
+    let change = |(_, members): (_, Vec<usize>)| {
+        let own: Vec<&Look<'_>> = members.iter().filter_map(|i| looks.get(*i)).collect();
+        Some((members, of_group(&own)?))
+    };
+    groups.into_iter().filter_map(change).collect()
+}
+
+/// Of the time over several cells, the part in which a start is over.
+const EARLY_OF_SEVERAL: f64 = 0.3;
+/// Of what is off without a change, what a change of the time per token may leave.
+const LEFT: f64 = 0.5;
+
+fn of_group(looks: &[&Look<'_>]) -> Option<Change> {
+    let points: Vec<Point> = looks.iter().flat_map(|look| tokens(look)).collect();
+    let all: usize = looks.iter().map(|look| look.seen.len()).sum();
+    if points.len() * 2 < all {
+        return None;
+    }
+    let slots = looks.iter().filter_map(|look| look.concurrency()).max();
+    let mut series = Series::of(points, of_tokens, slots.unwrap_or(1) as usize)?;
+    if let [look] = looks {
+        let rhythm = Rhythm::of(look, &over_time::per_token(look));
+        rhythm.is_none().then_some(())?;
+    } else {
+        series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
+    }
+    series.told(series.change(LEFT)?, looks)
+}
+
+/// What is told of one cell's speed: the change that the tokens of all show; else a rhythm, or a change of whole requests.
+pub(super) fn told(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> {
+    if let Some(change) = change {
+        let cells = vec![look.cell.id.clone()];
+        let all = change.finding.clone();
+        return Some(Finding { cells, ..all });
+    }
+    match Rhythm::of(look, &over_time::per_token(look)) {
+        Some(rhythm) => rhythm.finding(look),
+        None => Some(of_requests(look)?.finding),
+    }
+}
+
+/// The speed of whole requests in one cell, where tokens do not tell it. A closed loop without a ramp has one load.
+pub(super) fn of_requests(look: &Look<'_>) -> Option<Change> {
+    /// Of what is off without a change, what one may leave: load explains less of whole requests than of tokens.
+    const LEFT_IN_OPEN_LOOP: f64 = 0.2;
+    /// Requests of several users, below which a change cannot be told from chance.
+    const OF_SEVERAL: usize = 40;
+    let known_only = first_token::is_cached(look);
+    let beside = look.under_way();
+    let drain = over_time::draining(look);
+    let epoch = look.epoch.get() as f64;
+    let varies = look.is_open() || look.load_moves();
+    let relieved = look.relieved();
+    let is_it = |s: &&Seen<'_>| {
+        let known = !known_only || first_token::is_known(s.request);
+        s.sent < drain && known && !relieved(s.sent)
+    };
+    let point = |s: &Seen<'_>| {
+        let value = s.end - s.sent - stalls(s);
+        (value > 0.0).then(|| Point {
+            from: epoch + s.sent,
+            to: epoch + s.end,
+            value,
+            of_it: value,
+            taken: s.end - s.sent,
+            beside: if varies {
+                beside.mean(s.sent, s.end)
+            } else {
+                0.0
+            },
+            waiting: 0.0,
+            gaps: f64::from(s.request.streamed_tokens().unwrap_or(0)),
+            prompt: new_tokens(s),
+            prompts: 0.0,
+            firsts: 0.0,
+        })
+    };
+    let points: Vec<Point> = look.seen.iter().filter(is_it).filter_map(point).collect();
+    let slots = look.concurrency();
+    if slots != Some(1) && points.len() < OF_SEVERAL {
+        return None;
+    }
+    let series = Series::of(points, of_whole, slots.unwrap_or(1) as usize)?;
+    let most = if look.is_open() {
+        LEFT_IN_OPEN_LOOP
+    } else {
+        LEFT
+    };
+    let change = series.told(series.change(most)?, &[look])?;
+    // a queue that grows is no slower server
+    let steps = matches!(change.fitted.shape, Shape::Levels(_));
+    let grows = look.is_open() && !steps && load::piles_up(look);
+    let starts = !change.is_cold_start() || series.stands_alone(&change.fitted);
+    (starts && !grows).then_some(change)
+}
+
+/// Prompt tokens that the server did not know.
+fn new_tokens(s: &Seen<'_>) -> f64 {
+    let request = s.request;
+    let known = request.cached_tokens.unwrap_or(0);
+    f64::from(request.input_tokens.unwrap_or(0).saturating_sub(known))
+}
+
+/// The time of a request that its stalls took, which have causes of their own.
+fn stalls(s: &Seen<'_>) -> f64 {
+    s.request.stalls.iter().map(|(_, length)| length).sum()
+}
+
+/// When first tokens came, and all prompt tokens until then.
+struct Firsts {
+    times: Vec<f64>,
+    tokens: Vec<f64>,
+}
+
+impl Firsts {
+    fn of(look: &Look<'_>) -> Self {
+        let firsts = look.seen.iter();
+        let firsts = firsts.filter_map(|s| Some((s.first?, new_tokens(s))));
+        let mut firsts: Vec<(f64, f64)> = firsts.collect();
+        firsts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sum = 0.0;
+        let until = firsts.iter().map(|first| {
+            sum += first.1;
+            sum
+        });
+        Self {
+            tokens: std::iter::once(0.0).chain(until).collect(),
+            times: firsts.iter().map(|first| first.0).collect(),
+        }
+    }
+
+    /// How many first tokens came after one moment, and up to another, and the tokens of their prompts.
+    fn between(&self, from: f64, to: f64) -> (f64, f64) {
+        let until = |at: f64| self.times.partition_point(|time| *time <= at);
+        let (before, after) = (until(from), until(to));
+        let tokens = self.tokens[after] - self.tokens[before];
+        ((after - before) as f64, tokens)
+    }
+}
+
+/// The requests of a cell whose tokens came one by one, while its load was whole.
+fn tokens(look: &Look<'_>) -> Vec<Point> {
+    let drain = over_time::draining(look);
+    let epoch = look.epoch.get() as f64;
+    let (streaming, waiting) = look.streams();
+    let firsts = Firsts::of(look);
+    let relieved = look.relieved();
+    let point = |s: &Seen<'_>| {
+        let counts = |first: &f64| s.end > *first && s.sent < drain && !relieved(s.sent);
+        let first = s.first.filter(counts)?;
+        let gaps = f64::from(s.request.streamed_tokens()?) - 1.0;
+        let events = f64::from(s.request.events) - 1.0;
+        let moving = events - s.request.stalls.len() as f64;
+        let gap = (s.end - first - stalls(s)) / moving;
+        let value = gap * events / gaps;
+        let (mut others, mut prompts) = firsts.between(first, s.end);
+        for (at, length) in &s.request.stalls {
+            let at = look.ns(*at);
+            let (n, tokens) = firsts.between(at, at + length + gap);
+            (others, prompts) = (others - n, prompts - tokens);
+        }
+        (gaps >= 2.0 && moving >= 1.0 && events * 2.0 >= gaps && value > 0.0).then(|| Point {
+            from: epoch + first,
+            to: epoch + s.end,
+            value,
+            of_it: value * gaps,
+            taken: s.end - s.sent,
+            beside: streaming.mean(first, s.end),
+            waiting: waiting.mean(first, s.end),
+            gaps,
+            prompt: new_tokens(s),
+            prompts: prompts.max(0.0),
+            firsts: others.max(0.0),
+        })
+    };
+    look.seen.iter().filter_map(point).collect()
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/diagnosis_speed.rs"]
+mod tests;

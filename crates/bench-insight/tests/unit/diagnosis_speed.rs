@@ -1,0 +1,138 @@
+use super::*;
+
+/// Standard normal values from a xorshift generator.
+fn normals(seed: u64) -> impl Iterator<Item = f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    std::iter::repeat_with(move || {
+        let (a, b) = (uniform().max(1e-12), uniform());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    })
+    .skip(20)
+}
+
+/// A request each second, that takes 100 times what a server makes of the time and of how many are beside it; noise of a part of that.
+fn served(n: usize, noise: f64, seed: u64, takes: impl Fn(f64) -> (f64, f64)) -> Series {
+    let point = |(i, off): (usize, f64)| {
+        let from = i as f64;
+        let (slow, beside) = takes(from / n as f64);
+        Point {
+            from,
+            to: from + 0.9,
+            value: 100.0 * slow * (1.0 + 0.2 * beside) * (noise * off).exp(),
+            of_it: 1.0,
+            taken: 1.0,
+            beside,
+            waiting: 0.0,
+            gaps: 20.0,
+            prompt: 60.0,
+            prompts: 0.0,
+            firsts: 0.0,
+        }
+    };
+    let points = normals(seed).take(n).enumerate().map(point).collect();
+    Series::of(points, of_tokens, 1).unwrap()
+}
+
+fn shape(series: &Series) -> Option<Shape> {
+    Some(series.change(LEFT)?.shape)
+}
+
+#[test]
+fn a_server_of_one_speed_has_no_change_whatever_noise_there_is() {
+    for noise in [0.01, 0.05, 0.3] {
+        let told = |seed: &u64| shape(&served(60, noise, *seed, |_| (1.0, 0.0))).is_some();
+        let alarms = (1..=20).filter(told).count();
+        assert_eq!(alarms, 0, "{noise}");
+    }
+}
+
+#[test]
+fn a_step_is_found_where_it_is_and_with_its_size() {
+    for (noise, factor, at) in [(0.02, 1.5, 0.3), (0.05, 0.6, 0.7), (0.1, 2.0, 0.5)] {
+        let slow = |part: f64| if part < at { 1.0 } else { factor };
+        let series = served(60, noise, 3, |part| (slow(part), 0.0));
+        let found = series.change(LEFT).unwrap();
+        let Shape::Levels(times) = &found.shape else {
+            panic!("{found:?}");
+        };
+        assert!(
+            times.len() == 1 && (series.part(times[0]) - at).abs() < 0.05,
+            "{times:?}"
+        );
+        assert!(
+            (found.logs[0].exp() / factor - 1.0).abs() < 0.05,
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_speed_that_moves_slowly_is_no_step() {
+    let line = |part: f64| (1.0 + 0.8 * part, 0.0);
+    assert!(matches!(
+        shape(&served(60, 0.02, 4, line)),
+        Some(Shape::Line | Shape::Decay(_))
+    ));
+    let warms = |part: f64| (1.0 + 0.5 * (1.0 - (-part / 0.15).exp()), 0.0);
+    assert!(matches!(
+        shape(&served(60, 0.02, 4, warms)),
+        Some(Shape::Decay(_))
+    ));
+}
+
+#[test]
+fn what_load_explains_is_no_change_and_a_step_is_one_though_more_are_beside_it() {
+    // more and more, as where a queue grows, and several levels of a sweep
+    let loads: [fn(f64) -> f64; 2] = [|part| 10.0 * part, |part| (4.0 * part).floor() * 3.0];
+    for load in loads {
+        let calm = served(80, 0.02, 5, |part| (1.0, load(part)));
+        assert_eq!(shape(&calm), None);
+        let slow = |part: f64| if part < 0.4 { 1.0 } else { 1.8 };
+        let found = served(80, 0.02, 5, |part| (slow(part), load(part)))
+            .change(LEFT)
+            .unwrap();
+        assert!((found.logs[0].exp() / 1.8 - 1.0).abs() < 0.05, "{found:?}");
+    }
+    // a step between two levels of a sweep may be the load's
+    let both = |part: f64| if part < 0.5 { (1.0, 1.0) } else { (1.8, 4.0) };
+    assert_eq!(shape(&served(80, 0.02, 5, both)), None);
+    // but not where fewer are beside it then
+    let both = |part: f64| if part < 0.5 { (1.0, 4.0) } else { (2.5, 1.0) };
+    assert!(shape(&served(80, 0.02, 5, both)).is_some());
+}
+
+#[test]
+fn a_speed_that_comes_and_goes_has_several_levels() {
+    let slow = |part: f64| {
+        if (5.0 * part).floor().rem_euclid(2.0) > 0.0 {
+            2.0
+        } else {
+            1.0
+        }
+    };
+    let found = served(100, 0.05, 6, |part| (slow(part), 0.0))
+        .change(LEFT)
+        .unwrap();
+    assert!(
+        matches!(&found.shape, Shape::Levels(times) if times.len() == 4),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn least_squares_have_no_negative_part_where_none_may_be() {
+    let ones = vec![1.0; 4];
+    let rises = vec![0.0, 1.0, 2.0, 3.0];
+    let falls = [4.0, 3.0, 2.0, 1.0];
+    assert_eq!(solve(&[ones.clone(), rises.clone()], 0, &falls), [2.5, 0.0]);
+    let free = solve(&[ones.clone(), rises], 1, &falls);
+    assert!((free[0] - 4.0).abs() < 1e-9 && (free[1] + 1.0).abs() < 1e-9);
+    // one that says the same as another is left out
+    assert_eq!(solve(&[ones.clone(), ones], 0, &[2.0; 4]), [2.0, 0.0]);
+}
