@@ -259,12 +259,17 @@ impl SearchAsked {
         ))
     }
 
-    /// Whether requests sent one at a time plainly miss an objective, so that no rate can meet it.
+    /// Whether requests sent one at a time plainly miss an objective, so that no rate can meet it. One of a few misses it by chance.
     fn is_missed_alone(&self, cells: &[CellRecord]) -> bool {
         let alone = cells
             .first()
             .filter(|cell| !self.closed && !cell.load.is_open());
-        alone.is_some_and(is_plainly_missed)
+        let missed = |cell: &CellRecord| {
+            let shares = cell.slos.iter().filter_map(|outcome| outcome.within);
+            let most = shares.map(|share| 1.0 - share.value).fold(0.0, f64::max);
+            most * cell.counts.planned as f64
+        };
+        alone.is_some_and(|cell| is_plainly_missed(cell) && missed(cell) > 1.5)
     }
 
     /// Every cell, the one that tells where to begin too: it tells of no objective, and costs.

@@ -277,6 +277,14 @@ fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
         assert_eq!(found.stopped, SearchEnd::MissedAlone);
         found.why.unwrap()
     };
+    // one failure of five does not exclude 99 %
+    let ends = |completed: u64| {
+        let mut alone = stage(false, 0.0, (completed as f64 / 5.0, 5, completed));
+        alone.slos[0].slo.q = 0.99;
+        let slos = [alone.slos[0].slo.clone()];
+        SearchAsked::default().next(&slos, &[alone]).is_none()
+    };
+    assert_eq!([5, 4, 3].map(ends), [false, false, true]);
     let failing = why(0.95, 950);
     assert!(
         failing.contains("because 50 of 1000 requests failed"),
