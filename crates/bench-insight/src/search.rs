@@ -593,13 +593,15 @@ pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
 }
 
 /// Without causes that a search makes itself: stages follow each other without a pause, so that none but the first begins on a cold server, and near the
-/// capacity requests of an open loop wait by chance, whatever their lengths.
+/// capacity requests of an open loop wait by chance, whatever their lengths, and more and fewer of them from one moment to the next.
 pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>) {
     let first = run.cells.first().map(|cell| &cell.id);
     let is_open = |id: &String| run.cell(id).is_some_and(|cell| cell.load.is_open());
     findings.retain(|finding| match finding.cause() {
         Some(Cause::ColdStart) => finding.cells.iter().any(|cell| Some(cell) == first),
-        Some(Cause::SlowRequests) => !finding.cells.iter().all(is_open),
+        Some(Cause::SlowRequests | Cause::Step | Cause::Drift) => {
+            !finding.cells.iter().all(is_open)
+        }
         _ => true,
     });
 }

@@ -680,8 +680,15 @@ pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
             of.iter().any(|names| names.contains(&name.as_str()))
         };
         let rest = look.cell.factors.iter().filter(|(name, _)| !is_known(name));
-        rest.map(|(name, value)| format!("{name}={value}"))
-            .collect::<Vec<_>>()
+        let rest = rest.map(|(name, value)| format!("{name}={value}"));
+        // stages of a search are short and lie on both sides of the capacity: what load makes of them does not tell their speed
+        let stage = look
+            .run
+            .analysis
+            .capacity
+            .as_ref()
+            .map(|_| look.cell.id.clone());
+        rest.chain(stage).collect::<Vec<_>>()
     };
     let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
     for (i, look) in looks.iter().enumerate() {

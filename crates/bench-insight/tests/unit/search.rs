@@ -71,6 +71,7 @@ fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
         told(Cause::ColdStart, &first),
         told(Cause::ColdStart, "later"),
         told(Cause::SlowRequests, "later"),
+        told(Cause::Step, "later"),
         told(Cause::Overload, "later"),
     ];
     without_what_it_makes(&run, &mut findings);
