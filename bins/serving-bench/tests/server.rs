@@ -75,16 +75,7 @@ fn a_server_does_not_outlive_a_benchmark_that_is_killed() {
     let out = folder.path().join("run");
     // a shell between the two
     let server = format!("sh -c '{}; true'", engine().replace('\'', ""));
-    let mut child = bench(&server, &out, &["--requests", "100000000"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let journal = out.join("requests.jsonl");
-    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
-        std::thread::yield_now();
-    }
+    let mut child = begun(&server, &out);
     child.kill().unwrap();
     child.wait().unwrap();
     let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
@@ -117,9 +108,9 @@ fn guard_of(child: &Child) -> u32 {
         .unwrap()
 }
 
-/// A benchmark of a server of its own, from the moment at which it has records.
-fn begun(out: &Path, requests: &str) -> Child {
-    let mut child = bench(&engine(), out, &["--requests", requests])
+/// An endless benchmark of a server that it starts, from the moment at which it has records.
+fn begun(server: &str, out: &Path) -> Child {
+    let mut child = bench(server, out, &["--requests", "100000000"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -137,7 +128,7 @@ fn a_signal_for_all_processes_of_the_name_ends_the_run_and_leaves_nothing() {
     for name in ["-TERM", "-INT", "-HUP"] {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run");
-        let child = begun(&out, "100000000");
+        let child = begun(&engine(), &out);
         signal(name, guard_of(&child));
         signal(name, child.id());
         let ended = child.wait_with_output().unwrap();
@@ -151,7 +142,7 @@ fn a_signal_for_all_processes_of_the_name_ends_the_run_and_leaves_nothing() {
 fn a_server_does_not_outlive_a_guard_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let child = begun(&out, "100000000");
+    let child = begun(&engine(), &out);
     signal("-KILL", guard_of(&child));
     signal("-TERM", child.id());
     let ended = child.wait_with_output().unwrap();
