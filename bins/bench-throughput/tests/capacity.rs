@@ -96,6 +96,21 @@ fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
 }
 
 #[test]
+fn a_quiet_search_prints_its_answer() -> Result {
+    let server = two_at_a_time()?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let output = search(&server.url(), &out, &["--slo", "p95:e2e=5ms", "--quiet"])?;
+    let said = String::from_utf8(output.stdout)?;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains(": capacity none; missed already by requests sent one"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_search_ends_when_its_server_is_dead_before_a_stage_is_measured() -> Result {
     let dead = bench_engine::PlannedFault {
         fault: "close-head".parse()?,

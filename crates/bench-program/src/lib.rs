@@ -45,6 +45,7 @@ pub const fn program(
             table: |run, folder| bench_report::terminal::render(run, Some(folder)),
             tables: |run, folder| bench_report::terminal::render_all(run, Some(folder)),
             markdown: |run| bench_report::markdown::render(run, &[]),
+            capacity: bench_report::capacity_words,
             versus: bench_report::compare::terminal,
             versus_markdown: bench_report::compare::changes_markdown,
             matrix: bench_report::matrix::terminal,

@@ -17,7 +17,8 @@ pub(crate) use results::{
     grid, groups, groups_in_order, level_before, peak, scaling, scaling_of, scaling_row,
     shown_factors, sweep,
 };
-pub(crate) use search::{capacity_words, nearest_stage, slo_words, stages, unit as capacity_unit};
+pub use search::capacity_words;
+pub(crate) use search::{nearest_stage, slo_words, stages, unit as capacity_unit};
 
 use details::{derived, fits};
 use results::{group_labels, origins};

@@ -127,6 +127,8 @@ pub struct Reports {
     pub tables: fn(&RunRecord, &Path) -> String,
     /// For `report.md`.
     pub markdown: fn(&RunRecord) -> String,
+    /// What a search for a capacity came to, in sentences; nothing where none was asked for.
+    pub capacity: fn(&RunRecord) -> Option<String>,
     /// For the terminal: what two sides in turns came to.
     pub versus: fn(&RunComparison) -> String,
     /// The same as Markdown.
@@ -358,7 +360,9 @@ fn read_bounded(file: &Path) -> io::Result<String> {
 
 fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) -> String {
     match settings.output.output {
-        Stdout::Table if settings.output.quiet => one_line(record, folder),
+        Stdout::Table if settings.output.quiet => {
+            one_line(record, folder, (program.reports.capacity)(record))
+        }
         Stdout::Table if settings.output.verbose => (program.reports.tables)(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),
@@ -366,13 +370,14 @@ fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Pat
     }
 }
 
-fn one_line(record: &RunRecord, folder: &Path) -> String {
+fn one_line(record: &RunRecord, folder: &Path, capacity: Option<String>) -> String {
     let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
         (done + cell.counts.completed, all + cell.counts.planned)
     });
     let verdict = record.trust.verdict.as_str();
+    let found = capacity.map_or_else(String::new, |found| format!("capacity {found}; "));
     format!(
-        "{verdict}: {completed} of {} completed in {}; results in {}\n",
+        "{verdict}: {found}{completed} of {} completed in {}; results in {}\n",
         counted(planned, "request"),
         counted(record.cells.len(), "cell"),
         folder.display()

@@ -48,7 +48,7 @@ pub(crate) fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
 }
 
 /// What a search found, in sentences: the capacity with its interval, what binds, why it ended, and what it cost; absent where none was asked for.
-pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
+pub fn capacity_words(run: &RunRecord) -> Option<String> {
     let found = run.analysis.capacity.as_ref()?;
     let unit = unit(run, found);
     let mut said = match (found.value, found.low, found.high) {
