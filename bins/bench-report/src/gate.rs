@@ -144,13 +144,12 @@ fn lines(verdict: &str, gates: &[GateOutcome], strict: bool) -> String {
 
 /// What it takes to decide a gate that nobody can tell.
 fn needed(gate: &GateOutcome) -> String {
-    let times = gate.times_as_many();
-    match times.filter(|times| *times > 1.0) {
-        Some(times) => format!(
+    match gate.times_as_many() {
+        Some(times) if times > 1.0 => format!(
             "; about {:.0} times as many requests are needed to decide",
             times.ceil()
         ),
-        None if times.is_some() => {
+        Some(_) => {
             "; not significant after correction for the number of rows: measure longer".to_owned()
         }
         None => String::new(),

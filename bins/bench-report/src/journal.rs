@@ -2,14 +2,14 @@
 //! killed program leaves them: a torn end is passed over, damage is named by its line.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bench_schema::{
     BEGIN_FILE, BadLine, ClockRecord, Entries, Entry, JOURNAL_FILE, JournalFile, JournalPart,
     Lines, MOST_RUN_BYTES, PartMeter, Problem, RequestRecord, RunRecord, TrustReason, TrustVerdict,
-    open_file, read_file,
+    read_file,
 };
 use serde::de::IgnoredAny;
 
@@ -142,10 +142,7 @@ pub(crate) fn parts(dir: &Path) -> Result<Vec<JournalPart>, CommandError> {
 
 /// The first bytes of a part, counted.
 fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
-    let mut meter = PartMeter::default();
-    let file = open_file(path).map_err(CommandError::read(path))?;
-    let read = meter.read(file.take(most));
-    read.map_err(CommandError::read(path)).map(|()| meter)
+    PartMeter::of_file(path, most).map_err(CommandError::read(path))
 }
 
 impl Check {

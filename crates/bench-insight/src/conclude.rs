@@ -271,15 +271,16 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         None => trust,
     };
     let findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions);
-    let rests_on = std::mem::replace(&mut run.cells, bounds);
-    let stops = search::stops(run, &samples, crate::trust(&facts, &run.cells));
-    run.cells = all.unwrap_or(rests_on);
-    if let Some(found) = &found {
-        run.trust.add(search::doubt_a_swing(run, found, &samples));
+    let mut stops = Vec::new();
+    if let Some((found, all)) = found.zip(all) {
+        run.cells = bounds;
+        let (reasons, more) = search::stops(run, &samples, crate::trust(&facts, &run.cells));
+        run.cells = all;
+        let swing = search::doubt_a_swing(run, &found, &samples);
+        run.trust.add(swing.into_iter().chain(reasons));
+        stops = more;
     }
-    run.trust.add(stops.0);
-    let findings = crate::findings::with(findings?, stops.1);
-    judge_findings(run, findings);
+    judge_findings(run, crate::findings::with(findings?, stops));
     Ok(())
 }
 

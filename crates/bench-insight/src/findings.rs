@@ -203,7 +203,6 @@ fn by_tag<'a>(
         .collect()
 }
 
-/// What was asked first, then what costs users most, then facts; each in the order in which it was made.
 /// Findings and more of them, those of one cause together.
 pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Finding> {
     for finding in more {
@@ -215,6 +214,7 @@ pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Findin
     ordered(findings)
 }
 
+/// What was asked first, then what costs users most, then facts; each in the order in which it was made.
 fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| match finding.code {
         Code::Answer(Answer::SloCapacity | Answer::SloMissed | Answer::ScenarioMissed) => 0,

@@ -22,12 +22,12 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, kill_current_process_group, kill_process,
     kill_process_group,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::RunError;
 use crate::config::{Place, Problem, Settings};
 use crate::progress::Progress;
 use crate::server::Server;
+use crate::stop::Signals;
 
 /// The hidden argument of the guard; the server's words follow.
 const ARGUMENT: &str = "--server-guard";
@@ -45,8 +45,8 @@ const LAST_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Launched {
     guard: Child,
-    /// What the guard said, once it has ended: the server's process group, and how the server ended.
-    said: OnceCell<(Option<Pid>, String)>,
+    /// How the server ended, once the guard has said it.
+    said: OnceCell<String>,
     pub(crate) urls: Vec<String>,
     log: PathBuf,
 }
@@ -117,7 +117,7 @@ impl Launched {
     /// That it has ended by itself, if it has.
     pub(crate) fn ended(&mut self) -> Option<RunError> {
         let status = self.guard.try_wait().ok().flatten()?;
-        let how = self.said().1.clone();
+        let how = self.said();
         Some(if how.is_empty() {
             RunError::Server {
                 what: format!("the process that guards the server was killed ({status})"),
@@ -132,8 +132,8 @@ impl Launched {
         })
     }
 
-    /// What the guard said, of one that has ended. What it left behind, since it was killed, is ended.
-    fn said(&mut self) -> &(Option<Pid>, String) {
+    /// How the server ended, by a guard that has ended. What one left behind that was killed, and so said nothing, is ended.
+    fn said(&mut self) -> &str {
         let pipe = self.guard.stdout.take();
         self.said.get_or_init(|| {
             let mut said = String::new();
@@ -143,7 +143,7 @@ impl Launched {
             if let Some(group) = group.filter(|_| how.is_empty()) {
                 let _gone = kill_process_group(group, Signal::KILL);
             }
-            (group, how.trim().to_owned())
+            how.trim().to_owned()
         })
     }
 
@@ -322,14 +322,8 @@ fn catch_signals() -> io::Result<()> {
         .enable_io()
         .build()?;
     let _entered = runtime.enter();
-    let kinds = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ];
-    kinds
-        .into_iter()
-        .try_for_each(|kind| signal(kind).map(drop))
+    let _caught_from_now_on = Signals::listen();
+    Ok(())
 }
 
 /// How the server ended. What process group it is in is said at once.

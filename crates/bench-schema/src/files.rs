@@ -145,9 +145,8 @@ pub struct JournalPart {
 impl JournalPart {
     /// Whether the file of this name in `dir` holds this, to the last byte. One that cannot be read does not.
     pub fn is_whole_in(&self, dir: &Path) -> bool {
-        let mut meter = PartMeter::default();
-        let read = open_file(&dir.join(&self.file)).and_then(|file| meter.read(file));
-        read.is_ok() && meter.part(&self.file) == *self
+        let found = PartMeter::of_file(&dir.join(&self.file), u64::MAX);
+        found.is_ok_and(|found| found.part(&self.file) == *self)
     }
 }
 
@@ -170,6 +169,16 @@ impl Default for PartMeter {
 }
 
 impl PartMeter {
+    /// The first bytes of a file of a run directory, at most so many, counted.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no plain file.
+    pub fn of_file(path: &Path, most: u64) -> io::Result<Self> {
+        let mut meter = Self::default();
+        meter.read(open_file(path)?.take(most))?;
+        Ok(meter)
+    }
+
     /// Takes further bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
         for &byte in bytes {

@@ -4,7 +4,6 @@ use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
 
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Prefill, mean, median};
-use super::places::Places;
 use super::quiet::Quiet;
 use super::unexplained;
 use crate::draft::Draft;
@@ -267,7 +266,9 @@ pub(super) fn of_places(look: &Look<'_>) -> Option<Finding> {
     if look.concurrency() == Some(1) {
         return None;
     }
-    let places = Places::of(look).filter(|p| p.after_first || !queue_is_told(look))?;
+    let places = look
+        .places()
+        .filter(|p| p.after_first || !queue_is_told(look))?;
     if places.may_be_prefill {
         return untold(look, places.share, None);
     }

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
-use super::first_token;
+use super::places::Places;
+use super::rhythm::Rhythm;
+use super::speed::{self, Change};
 use super::stops::Stops;
+use super::{first_token, over_time};
 use crate::outages::{Standstill, endpoints};
 use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 
@@ -29,9 +32,18 @@ pub(super) struct Look<'a> {
     /// How slow the server was meanwhile, of its usual over all cells; and whether that changed while this one was measured.
     pub(super) slowed: f64,
     pub(super) changed: bool,
+    cache: Cache,
+}
+
+/// What several rules ask for, and is made when the first of them does.
+#[derive(Default)]
+struct Cache {
     prefills: OnceCell<Vec<Prefill>>,
     prompts: OnceCell<Prompts>,
     stops: OnceCell<Stops>,
+    places: OnceCell<Option<Places>>,
+    rhythm: OnceCell<Option<Rhythm>>,
+    change: OnceCell<Option<Change>>,
 }
 
 /// Prompts, and their tokens.
@@ -88,11 +100,9 @@ impl<'a> Look<'a> {
             others: Vec::new(),
             warm_up: Vec::new(),
             epoch: Stamp::EPOCH,
-            prefills: OnceCell::new(),
-            prompts: OnceCell::new(),
+            cache: Cache::default(),
             slowed: 1.0,
             changed: false,
-            stops: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
         let repeat = fullest(samples);
@@ -256,7 +266,9 @@ impl<'a> Look<'a> {
     /// of others cost whose first tokens came at the same moment, since one step worked on all of them; for what is beyond that it waited.
     pub(super) fn prefills(&self) -> &[Prefill] {
         let requests = || self.seen.iter().map(|seen| seen.request);
-        self.prefills.get_or_init(|| prefills(requests, self.epoch))
+        self.cache
+            .prefills
+            .get_or_init(|| prefills(requests, self.epoch))
     }
 
     /// Mean TTFT if every prompt were among the quick quarter of its length.
@@ -266,8 +278,28 @@ impl<'a> Look<'a> {
 
     /// When prompts were worked on.
     pub(super) fn prompts(&self) -> &Prompts {
-        self.prompts
+        self.cache
+            .prompts
             .get_or_init(|| Prompts::of(self.prefills(), self.stops()))
+    }
+
+    /// The places that its requests wait for.
+    pub(super) fn places(&self) -> Option<&Places> {
+        self.cache.places.get_or_init(|| Places::of(self)).as_ref()
+    }
+
+    /// The speed that rises and falls again and again.
+    pub(super) fn rhythm(&self) -> Option<&Rhythm> {
+        let own = || Rhythm::of(self, &over_time::per_token(self));
+        self.cache.rhythm.get_or_init(own).as_ref()
+    }
+
+    /// The change in the speed of whole requests.
+    pub(super) fn of_requests(&self) -> Option<&Change> {
+        self.cache
+            .change
+            .get_or_init(|| speed::of_requests(self))
+            .as_ref()
     }
 
     /// Stretches in which at least nine of ten streams stood still.
@@ -277,7 +309,7 @@ impl<'a> Look<'a> {
             let all: Vec<_> = measured.chain(self.warm_up.iter().copied()).collect();
             Stops::of(&all, self.epoch, 0.9)
         };
-        self.stops.get_or_init(all)
+        self.cache.stops.get_or_init(all)
     }
 
     /// When the last request ended.

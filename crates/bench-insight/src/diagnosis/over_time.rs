@@ -5,7 +5,7 @@ use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metri
 use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
-use super::speed;
+use super::speed::Change;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
 use crate::signals::derived;
@@ -256,7 +256,7 @@ fn several(n: usize) -> Option<f64> {
 /// All requests wait for a token, and none comes: a server that stands still while few answers stream.
 fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
-    let starts_slowly = || speed::of_requests(look).is_some_and(|change| change.is_cold_start());
+    let starts_slowly = || look.of_requests().is_some_and(Change::is_cold_start);
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
     let warm_up = &look.warm_up;

@@ -8,7 +8,6 @@ use bench_schema::{Cause, Experiment, Finding, Known};
 
 use super::fit::{solve, steps_of};
 use super::look::{Look, Seen, median, quantile};
-use super::rhythm::Rhythm;
 use super::{first_token, load, over_time};
 use crate::draft::Draft;
 use crate::outages::EARLY;
@@ -719,8 +718,7 @@ fn of_group(looks: &[&Look<'_>]) -> Option<Change> {
     let slots = looks.iter().filter_map(|look| look.concurrency()).max();
     let mut series = Series::of(points, of_tokens, slots.unwrap_or(1) as usize)?;
     if let [look] = looks {
-        let rhythm = Rhythm::of(look, &over_time::per_token(look));
-        rhythm.is_none().then_some(())?;
+        look.rhythm().is_none().then_some(())?;
     } else {
         series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
     }
@@ -734,9 +732,9 @@ pub(super) fn told(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> 
         let all = change.finding.clone();
         return Some(Finding { cells, ..all });
     }
-    match Rhythm::of(look, &over_time::per_token(look)) {
+    match look.rhythm() {
         Some(rhythm) => rhythm.finding(look),
-        None => Some(of_requests(look)?.finding),
+        None => Some(look.of_requests()?.finding.clone()),
     }
 }
 

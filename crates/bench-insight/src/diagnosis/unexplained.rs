@@ -4,7 +4,6 @@
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
-use super::places::Places;
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -544,7 +543,7 @@ impl Company {
 
 /// Whether answers wait for one of a number of places once they have their first token.
 fn wait_after_first(look: &Look<'_>) -> bool {
-    Places::of(look).is_some_and(|places| places.after_first)
+    look.places().is_some_and(|places| places.after_first)
 }
 
 /// The pauses of an answer but for one at its beginning in which it waits for a place.
