@@ -107,18 +107,29 @@ pub struct AnswerLimits {
     pub held: HeldBytes,
     /// Characters of text to keep, all channels in the order of arrival; `None` keeps none.
     pub keep_text: Option<usize>,
+    /// Content events, of which each is kept with its time: an answer of more does not end, and has failed.
+    pub max_events: usize,
 }
 
-/// The content events of one answer, of which each is kept with its time: more than any model writes.
-const MOST_EVENTS: usize = 1 << 20;
+impl AnswerLimits {
+    /// The content events that an answer may have of which so many tokens were asked: 16 for each token, as where text comes character by character, but at
+    /// least 65,536 and at most 1,048,576; 262,144 where the length is the server's to choose.
+    pub fn events_for(asked_tokens: Option<u64>) -> usize {
+        let most = asked_tokens.map_or(1 << 18, |asked| {
+            asked.saturating_mul(16).clamp(1 << 16, 1 << 20)
+        });
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+}
 
 impl Default for AnswerLimits {
-    /// 64 MiB (log probabilities and batches of embeddings are large), and no text.
+    /// 64 MiB (log probabilities and batches of embeddings are large), no text, and the events of an answer whose length is the server's to choose.
     fn default() -> Self {
         Self {
             max_event_bytes: 64 << 20,
             held: HeldBytes::default(),
             keep_text: None,
+            max_events: Self::events_for(None),
         }
     }
 }
@@ -138,6 +149,7 @@ impl Default for AnswerLimits {
 pub struct AnswerDecoder {
     framer: Framer,
     collector: Collector,
+    max_events: usize,
 }
 
 /// What some bytes brought.
@@ -217,6 +229,7 @@ impl AnswerDecoder {
     pub fn new(protocol: Arc<dyn Protocol>, streaming: bool, limits: AnswerLimits) -> Self {
         let framing = protocol.framing(streaming);
         Self {
+            max_events: limits.max_events,
             framer: Framer::new(framing, limits.max_event_bytes, limits.held),
             collector: Collector::new(protocol, framing == Framing::Json, limits.keep_text),
         }
@@ -229,7 +242,11 @@ impl AnswerDecoder {
 
     /// The next bytes of the body and the read that brought them. Several calls with the same mark are one read.
     pub fn push(&mut self, bytes: &[u8], mark: ReadMark) -> Progress {
-        let Self { framer, collector } = self;
+        let Self {
+            framer,
+            collector,
+            max_events,
+        } = self;
         let before = collector.events();
         if !bytes.is_empty() {
             collector.begin(bytes, mark);
@@ -238,8 +255,8 @@ impl AnswerDecoder {
             });
             if let Err(error) = fed {
                 collector.fail(failure_of(&error), &error.to_string());
-            } else if collector.events() > MOST_EVENTS {
-                let why = format!("the answer does not end: more than {MOST_EVENTS} events");
+            } else if collector.events() > *max_events {
+                let why = format!("the answer does not end: more than {max_events} events");
                 collector.fail(FailureKind::TooLarge, &why);
             }
             collector.end_of_bytes(bytes);
@@ -261,6 +278,7 @@ impl AnswerDecoder {
         let Self {
             framer,
             mut collector,
+            ..
         } = self;
         if end == StreamEnd::Eof {
             framer.end(&mut collector);

@@ -24,6 +24,7 @@ pub(crate) struct RequestExecution<'a> {
     clock: &'a Clock,
     exchange: Exchange,
     keep_text: Option<usize>,
+    max_events: usize,
     /// Whether a request waits for the answer.
     awaited: bool,
     deadline: Deadline,
@@ -86,6 +87,7 @@ impl<'a> RequestExecution<'a> {
             clock,
             exchange,
             keep_text: request.prepared.kept_text(),
+            max_events: request.prepared.max_events(),
             awaited: request.prepared.is_awaited(),
             deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
@@ -241,6 +243,7 @@ impl<'a> RequestExecution<'a> {
             },
             held: self.target.held.clone(),
             keep_text: self.keep_text,
+            max_events: self.max_events,
         };
         let protocol = Arc::clone(&self.target.protocol);
         let mut decoder = AnswerDecoder::new(protocol, streaming, limits);

@@ -12,7 +12,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Uri, Version};
 
-use crate::{ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
+use crate::{AnswerLimits, ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const AGENT: &str = concat!("llm-bench/", env!("CARGO_PKG_VERSION"));
@@ -35,6 +35,7 @@ pub struct PreparedRequest {
     headers: HeaderMap,
     streaming: bool,
     keep_text: Option<usize>,
+    max_events: usize,
     awaited: bool,
 }
 
@@ -81,6 +82,7 @@ impl RequestEncoder {
             headers,
             streaming,
             keep_text: self.keep_text,
+            max_events: AnswerLimits::events_for(request.asked_tokens()),
             awaited: true,
         })
     }
@@ -124,6 +126,7 @@ impl PreparedRequest {
             headers,
             streaming: false,
             keep_text: None,
+            max_events: AnswerLimits::events_for(None),
             awaited: true,
         }
     }
@@ -137,6 +140,11 @@ impl PreparedRequest {
     /// Characters of the answer to keep in its record.
     pub fn kept_text(&self) -> Option<usize> {
         self.keep_text
+    }
+
+    /// The content events that its answer may have.
+    pub(crate) fn max_events(&self) -> usize {
+        self.max_events
     }
 
     /// Nobody waits for its answer to go on, as in an open loop: reads of it may wait for others' ([`ReadBatching`](crate::ReadBatching)).

@@ -309,8 +309,19 @@ fn unfinished_events_and_bodies_of_all_answers_together_have_a_limit_that_ordina
 /// Sixteen such answers took 2 GB of memory and as much of the disk.
 #[test]
 fn an_answer_without_end_fails_before_it_fills_the_memory() {
-    let mut endless = decoder(AnswerLimits::default());
-    let many = TOKEN.repeat(1 << 16);
+    for (asked, most) in [
+        (Some(8), 1 << 16),
+        (Some(10_000), 160_000),
+        (Some(u64::MAX), 1 << 20),
+        (None, 1 << 18),
+    ] {
+        assert_eq!(AnswerLimits::events_for(asked), most);
+    }
+    let mut endless = decoder(AnswerLimits {
+        max_events: AnswerLimits::events_for(Some(8)),
+        ..AnswerLimits::default()
+    });
+    let many = TOKEN.repeat(1 << 12);
     let mut reads = (0..).map(|i| endless.push(many.as_bytes(), mark(i, i + 1, i + 2)).failed);
     assert_eq!(reads.position(|failed| failed), Some(16));
     match endless.finish(StreamEnd::Eof).outcome {

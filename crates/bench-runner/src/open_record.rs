@@ -9,7 +9,6 @@ use bench_schema::{
     PromptSize, RequestRecord, Stage, Stamp, TokenSource,
 };
 use bench_workload::{Planned, TokenCounter};
-use serde_json::{Map, Value};
 
 use crate::health::Health;
 use crate::progress::ProgressCounters;
@@ -63,7 +62,7 @@ impl OpenRecord {
             session: item.session,
             turn: item.turn,
             prompt: item.size.clone(),
-            asked_output_tokens: asked_tokens(&item.request),
+            asked_output_tokens: item.request.asked_tokens(),
             ..RequestRecord::bare(
                 planned.index,
                 &label.cell,
@@ -280,29 +279,6 @@ impl Later {
             said: goes_on.then_some(said),
         })
     }
-}
-
-/// Output tokens that the body asks for: what is merged into it counts over the plan's own.
-fn asked_tokens(request: &GenerationRequest) -> Option<u64> {
-    const NAMES: [&str; 6] = [
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "max_new_tokens",
-        "num_predict",
-        "n_predict",
-    ];
-    let within =
-        |body: &Map<String, Value>| NAMES.iter().find_map(|name| body.get(*name)?.as_u64());
-    let merged = request.extra_body.as_deref();
-    let inner = || {
-        merged?
-            .values()
-            .filter_map(Value::as_object)
-            .find_map(within)
-    };
-    let merged = merged.and_then(within).or_else(inner);
-    merged.or(request.max_tokens.map(u64::from))
 }
 
 /// The bytes that ask for it. An answer that somebody goes on from is kept until then.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 /// One generation to ask for. The workload makes it, a protocol of the client turns it into bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +22,32 @@ pub struct GenerationRequest {
     /// Stream the answer.
     pub stream: bool,
     /// Keys merged into the body last, over everything else.
-    pub extra_body: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
+    pub extra_body: Option<Arc<Map<String, Value>>>,
+}
+
+impl GenerationRequest {
+    /// Output tokens that the body asks for: what is merged into it counts over `max_tokens`.
+    pub fn asked_tokens(&self) -> Option<u64> {
+        const NAMES: [&str; 6] = [
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "max_new_tokens",
+            "num_predict",
+            "n_predict",
+        ];
+        let within =
+            |body: &Map<String, Value>| NAMES.iter().find_map(|name| body.get(*name)?.as_u64());
+        let merged = self.extra_body.as_deref();
+        let inner = || {
+            merged?
+                .values()
+                .filter_map(Value::as_object)
+                .find_map(within)
+        };
+        let merged = merged.and_then(within).or_else(inner);
+        merged.or(self.max_tokens.map(u64::from))
+    }
 }
 
 /// The prompt in one of the forms that the protocols take.

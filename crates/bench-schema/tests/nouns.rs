@@ -4,8 +4,8 @@
 
 use bench_schema::{
     ArrivalKind, Cause, Channel, Code, ConcurrencyRamp, Event, EventLog, Evidence, Experiment,
-    Finding, GroupRecord, HardwareSummary, Known, Load, Metric, Nanos, PlanHash, Secret, Stamp,
-    Unit, as_stored, is_hidden, no_formula, to_json,
+    Finding, GenerationRequest, GroupRecord, HardwareSummary, Known, Load, Metric, Nanos, PlanHash,
+    Prompt, Sampling, Secret, Stamp, Unit, as_stored, is_hidden, no_formula, to_json,
 };
 use serde_json::{Value, json};
 
@@ -358,4 +358,25 @@ fn what_a_spreadsheet_takes_for_a_formula_gets_an_apostrophe() {
         assert_eq!(no_formula(&text), format!("'{text}"));
     }
     assert_eq!(no_formula("a=b"), "a=b");
+}
+
+#[test]
+fn what_is_merged_into_the_body_is_what_is_asked_for() {
+    let asked = |more: &str| {
+        let extra_body: Option<serde_json::Map<String, Value>> = serde_json::from_str(more).ok();
+        GenerationRequest {
+            prompt: Prompt::Text("one".into()),
+            max_tokens: Some(4),
+            min_tokens: None,
+            ignore_eos: true,
+            sampling: Sampling::default(),
+            stream: true,
+            extra_body: extra_body.map(std::sync::Arc::new),
+        }
+        .asked_tokens()
+    };
+    assert_eq!(asked(""), Some(4));
+    assert_eq!(asked(r#"{"seed": 7}"#), Some(4));
+    assert_eq!(asked(r#"{"max_tokens": 2}"#), Some(2));
+    assert_eq!(asked(r#"{"options": {"num_predict": 9}}"#), Some(9));
 }

@@ -17,6 +17,23 @@ fn generation() -> GenerationRequest {
 }
 
 #[test]
+fn what_is_asked_for_bounds_the_events_of_the_answer() {
+    let protocol = crate::protocol_by_name("openai-chat").unwrap();
+    let encoder = RequestEncoder::new(&Target::new("http://127.0.0.1:1", protocol, "m").unwrap());
+    let most = |asked: GenerationRequest| {
+        let prepared = encoder.as_ref().unwrap().prepare(&asked, "id").unwrap();
+        prepared.max_events()
+    };
+    assert_eq!(most(generation()), 65_536);
+    let merged = serde_json::json!({ "max_completion_tokens": 20_000 });
+    let merged = GenerationRequest {
+        extra_body: Some(Arc::new(merged.as_object().unwrap().clone())),
+        ..generation()
+    };
+    assert_eq!(most(merged), 320_000);
+}
+
+#[test]
 fn a_panic_that_shows_what_is_asked_of_whom_shows_no_key() {
     let protocol = crate::protocol_by_name("openai-chat").unwrap();
     let mut target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
