@@ -11,6 +11,7 @@ use crate::figure::Figure;
 use crate::findings as words;
 use crate::markdown::conclusions::key_figures;
 use crate::number::duration;
+use crate::table::Table;
 use crate::terminal::{commonest_message, telling, verdict_meaning, verdict_word};
 use crate::text::{self, Plain, json_in_script, shortened, with_code};
 use crate::{ReportError, RunFiles, tables, trace};
@@ -180,6 +181,21 @@ fn bullets(lines: &[String]) -> Markup {
     html! { ul { @for line in lines { li { (with_code(line)) } } } }
 }
 
+/// Rows of a table that is behind a line that opens: of a thousand cells such tables were most of 19 MB.
+const ROWS: usize = 200;
+
+/// A table behind such a line, of a long one the beginning.
+fn opened(table: &Table) -> Markup {
+    let (all, mut table) = (table.rows.len(), table.clone());
+    table.rows.truncate(ROWS);
+    html! {
+        (table.to_html())
+        @if all > ROWS {
+            p.note { "The first " (ROWS) " of " (all) " rows; for all of them, run " code { "bench-report render --verbose" } " with the run's directory." }
+        }
+    }
+}
+
 /// One chart with its table; wide where it is alone or tall.
 fn chart(figure: &Figure, alone: bool) -> Markup {
     let wide = (alone || is_tall(figure)).then_some("wide");
@@ -190,7 +206,7 @@ fn chart(figure: &Figure, alone: bool) -> Markup {
             div.chart style={ "height:" (figure.height) "px" } role="img" aria-label=(Plain(&figure.title)) {}
             script type="application/json" { (PreEscaped(json_in_script(&figure.option.to_string()))) }
             @if let Some(table) = &figure.table {
-                details { summary { "Show as table" } (table.to_html()) }
+                details { summary { "Show as table" } (opened(table)) }
             }
         }
     }
@@ -383,7 +399,7 @@ fn details(page: &mut Page, run: &RunRecord, torn: u64) {
     let config = serde_json::to_string_pretty(&run.config).unwrap_or_default();
     page.push(&html! {
         @for table in tables::details(run) {
-            details.card { summary { (Plain(&table.title)) } (table.to_html()) }
+            details.card { summary { (Plain(&table.title)) } (opened(&table)) }
         }
         details.card { summary { "Effective configuration" } pre { (text::block(&config)) } }
         @if torn > 0 {

@@ -37,9 +37,9 @@ pub(crate) struct Row {
 /// Everything that was kept.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// By start.
+    /// By cell, and of each by start.
     pub(crate) rows: Vec<Row>,
-    /// Those of warm-ups, which share the server with the first of them.
+    /// Those of warm-ups, likewise, which share the server with the first of them.
     pub(crate) warmup: Vec<Row>,
     /// For each cell the time in which its load was whole, where that is known.
     spans: Vec<Option<(f64, f64)>>,
@@ -103,9 +103,10 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
             trace.warmup.push(row);
         }
     })?;
-    trace
-        .rows
-        .sort_by(|a, b| a.start.total_cmp(&b.start).then(a.end.total_cmp(&b.end)));
+    for rows in [&mut trace.rows, &mut trace.warmup] {
+        let times = |a: &Row, b: &Row| a.start.total_cmp(&b.start).then(a.end.total_cmp(&b.end));
+        rows.sort_by(|a, b| a.cell.cmp(&b.cell).then_with(|| times(a, b)));
+    }
     trace.stalls = stalls.worst();
     trace.lag_p99_us = lag.p99_us();
     trace.lag = lag.finish();
@@ -147,7 +148,7 @@ impl Trace {
     }
 
     pub(crate) fn of_cell(&self, cell: u32) -> impl Iterator<Item = &Row> + Clone {
-        self.rows.iter().filter(move |row| row.cell == cell)
+        of_cell(&self.rows, cell)
     }
 
     /// Some figure of a cell's requests.
@@ -169,8 +170,8 @@ impl Trace {
     /// Output and requests in flight in equal parts of a cell's time.
     pub(crate) fn flow(&self, cell: u32, parts: usize) -> Vec<Flow> {
         let span = self.span(cell);
-        let before = self.warmup.iter().filter(|row| row.cell == cell);
         span.map_or_else(Vec::new, |span| {
+            let before = of_cell(&self.warmup, cell);
             flow(self.of_cell(cell).chain(before), span, parts)
         })
     }
@@ -187,6 +188,14 @@ impl Trace {
         }
         parts
     }
+}
+
+/// Those of one cell, of rows that are sorted by cell: of a thousand cells each is asked for often.
+fn of_cell(rows: &[Row], cell: u32) -> std::slice::Iter<'_, Row> {
+    let before = rows.partition_point(|row| row.cell < cell);
+    let rest = rows.get(before..).unwrap_or_default();
+    let own = rest.partition_point(|row| row.cell == cell);
+    rest.get(..own).unwrap_or_default().iter()
 }
 
 /// Which of `bins` equal parts of `from..to` holds `at`; the last one holds `to`.

@@ -8,7 +8,7 @@ use bench_schema::{
 };
 
 use super::details::scale_of;
-use super::{label, of_cells};
+use super::{label, named, of_cells};
 use crate::findings as words;
 use crate::number::{percent, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
@@ -282,26 +282,25 @@ pub fn measured_words(target: &str, value: Option<f64>) -> String {
 
 /// Bottleneck of each cell: its costliest cause, or that none was found, beside the phase that takes most of its time.
 pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
+    type Row<'a> = (&'a CellRecord, [Cell; 3]);
     if run.findings.is_empty() {
         return None;
     }
-    let of = |i: usize| {
-        move |cell: &&CellRecord| {
-            costliest(run, &cell.id)
-                .into_iter()
-                .nth(i)
-                .unwrap_or_default()
-        }
-    };
-    of_cells(run)
+    let of = |i: usize| move |(_, cost): &Row<'_>| cost.get(i).cloned().unwrap_or_default();
+    let cells = run.cells.iter();
+    Sheet::new()
+        .column(Column::text("cell"), |(cell, _): &Row<'_>| named(run, cell))
         .column(Column::text("cause"), of(0))
         .column(Column::text("severity"), of(1))
-        .text("largest phase", |cell| {
+        .text("largest phase", |(cell, _)| {
             let (name, share) = largest_phase(cell.phases.as_ref()?);
             Some(format!("{name} {} %", percent(share)))
         })
         .column(Column::text("try first"), of(2))
-        .rows("Bottleneck of each cell", &run.cells)
+        .rows(
+            "Bottleneck of each cell",
+            cells.map(|cell| (cell, costliest(run, &cell.id))),
+        )
 }
 
 /// The costliest cause of a cell: what it is, what it costs, what to try first.

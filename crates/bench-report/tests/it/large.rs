@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use bench_report::{RunFiles, html};
+use bench_schema::{CellRecord, Load};
 
 use crate::support::{requests, runs};
 
@@ -38,6 +39,25 @@ fn ten_times_the_requests_make_the_page_no_larger() {
     assert!(
         many.contains("1 lines of requests.jsonl were skipped"),
         "the torn last line is told"
+    );
+}
+
+#[test]
+fn a_thousand_cells_make_a_page_that_a_browser_opens_and_that_says_what_it_leaves_out() {
+    let mut run = runs::sweep();
+    let few = std::mem::take(&mut run.cells);
+    let cell = |(level, cell): (u32, &CellRecord)| CellRecord {
+        id: format!("c{level}"),
+        label: format!("concurrency {level}"),
+        load: Load::closed(level),
+        ..cell.clone()
+    };
+    run.cells = (1..=1_000).zip(few.iter().cycle()).map(cell).collect();
+    let page = html::render(&run, &RunFiles::default()).unwrap();
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    assert!(
+        page.contains("The first 200 of 4000 rows"),
+        "what is left out is told"
     );
 }
 
