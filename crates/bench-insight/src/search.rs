@@ -90,6 +90,9 @@ impl SearchAsked {
         let search = self.search(slos, cells);
         let stages = self.stages(cells);
         let found = search.as_ref().and_then(|search| search.found(&stages));
+        // where next to no load misses an objective, more of it may meet it: that is no side of a capacity
+        let is_missed_low = search.as_ref().is_some_and(|s| s.is_missed_low(&stages));
+        let found = found.filter(|_| !is_missed_low);
         let enough = |own: &&Crossing| own.stages >= ENOUGH;
         let capacity = found.as_ref().and_then(Found::capacity).filter(enough);
         let capacity = capacity.map(|own| own.load);
@@ -190,6 +193,7 @@ impl SearchAsked {
         Search {
             attain: slos.iter().map(|slo| slo.q).collect(),
             first,
+            missed_alone: false,
             patience: patience(slos),
             whole: self.closed,
             precision: self.precision,
@@ -205,7 +209,10 @@ impl SearchAsked {
             let alone = cells.first().filter(|cell| !cell.load.is_open())?;
             one_by_one(alone)?
         };
-        Some(self.searching(slos, first))
+        Some(Search {
+            missed_alone: self.is_missed_alone(cells),
+            ..self.searching(slos, first)
+        })
     }
 
     /// What comes next, or why nobody can go on: the client was the limit of one stage after the other.
@@ -220,7 +227,10 @@ impl SearchAsked {
             Some(why) if last.len() == IN_A_ROW => Err(format!(
                 "the client is the limit, not the server: {why}; give the client more CPU (`--workers`) or its own machine"
             )),
-            _ if self.is_missed_alone(cells) => Ok(Next::Stop(SearchEnd::MissedAlone)),
+            // no load mends what fails
+            _ if search.missed_alone && cells.first().is_some_and(Self::is_missed_by_failures) => {
+                Ok(Next::Stop(SearchEnd::MissedAlone))
+            }
             _ => Ok(search.next(&self.stages(cells))),
         }
     }
@@ -344,14 +354,12 @@ impl SearchAsked {
         match why {
             SearchEnd::Precise | SearchEnd::ClientLimit | SearchEnd::Ended => None,
             SearchEnd::Budget => Some(self.used_up(bounds, slos, cells)),
-            SearchEnd::MissedAlone => self.missed_alone(slos, cells),
+            SearchEnd::MissedAlone => self.missed_alone(cells),
             SearchEnd::NeverMissed => Some("no tested load misses an objective: set stricter ones with `--slo`".to_owned()),
             SearchEnd::Unsteady => Some(
                 "similar loads gave different results, by more than chance: the server's speed changes over time; see the charts over time, and search again when it is stable".to_owned(),
             ),
-            SearchEnd::NotMonotone => Some(
-                "an objective is missed at one load and met at a higher one, so there is no single capacity; measure several loads with `--KEY`".replace("KEY", self.factor()),
-            ),
+            SearchEnd::NotMonotone => self.not_monotone(slos, cells),
         }
     }
 
@@ -362,8 +370,16 @@ impl SearchAsked {
             let more = "; a larger `--budget` gives a narrower interval";
             return "the budget is used up".to_owned() + if is_one { "" } else { more };
         }
-        let search = self.search(slos, cells);
-        let sides = search.and_then(|search| search.sides(&self.stages(cells)));
+        let (search, stages) = (self.search(slos, cells), self.stages(cells));
+        if let Some((at, _)) = (search.as_ref())
+            .filter(|search| search.is_missed_low(&stages))
+            .and_then(|_| self.missed_low(cells))
+        {
+            return format!(
+                "an objective is missed already {at}, where requests hardly queue, and the budget was used up before higher loads were tried: relax the objectives with `--slo`, or use a larger `--budget`"
+            );
+        }
+        let sides = search.and_then(|search| search.sides(&stages));
         let known = match sides {
             Some((met, missed)) => format!(
                 "when all it had were short stages: those up to {} met the objectives, and one at {} missed one",
@@ -372,7 +388,7 @@ impl SearchAsked {
             ),
             None => "before the search had loads on both sides of the capacity".to_owned(),
         };
-        if let Some(failing) = sides.is_none().then(|| self.failing(slos, cells)).flatten() {
+        if let Some(failing) = sides.is_none().then(|| self.failing(cells)).flatten() {
             return format!(
                 "the budget was used up {known}: {failing}; check the server's log, then search again with a larger `--budget`"
             );
@@ -395,13 +411,13 @@ impl SearchAsked {
     }
 
     /// That whatever missed an objective had failed.
-    fn failing(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+    fn failing(&self, cells: &[CellRecord]) -> Option<String> {
         let told = self.loads(cells).map(|(_, cell)| cell);
         let missed = told.filter(|cell| {
-            self.client_limit(cell).is_none() && !Self::missed_by(slos, cell, 0.0).is_empty()
+            self.client_limit(cell).is_none() && !Self::missed_by(cell, 0.0).is_empty()
         });
         let missed: Vec<&CellRecord> = missed.collect();
-        let is_failure = |cell: &&CellRecord| Self::is_missed_by_failures(slos, cell);
+        let is_failure = |cell: &&CellRecord| Self::is_missed_by_failures(cell);
         (!missed.is_empty() && missed.iter().all(is_failure)).then(|| {
             let lost: u64 = missed.iter().map(|cell| cell.counts.lost()).sum();
             let planned: u64 = missed.iter().map(|cell| cell.counts.planned).sum();
@@ -411,15 +427,14 @@ impl SearchAsked {
     }
 
     /// The objectives that a cell misses, also if so much more were within.
-    fn missed_by<'a>(slos: &[Slo], cell: &'a CellRecord, more: f64) -> Vec<&'a SloOutcome> {
+    fn missed_by(cell: &CellRecord, more: f64) -> Vec<&SloOutcome> {
         let short = |o: &&SloOutcome| o.within.is_some_and(|w| w.value + more < o.slo.q);
-        let all = cell.slos.iter().filter(|o| slos.contains(&o.slo));
-        all.filter(short).collect()
+        cell.slos.iter().filter(short).collect()
     }
 
-    fn is_missed_by_failures(slos: &[Slo], cell: &CellRecord) -> bool {
+    fn is_missed_by_failures(cell: &CellRecord) -> bool {
         let (lost, planned) = (cell.counts.lost(), cell.counts.planned.max(1));
-        lost > 0 && Self::missed_by(slos, cell, lost as f64 / planned as f64).is_empty()
+        lost > 0 && Self::missed_by(cell, lost as f64 / planned as f64).is_empty()
     }
 
     /// A load with its unit.
@@ -431,28 +446,57 @@ impl SearchAsked {
         }
     }
 
-    /// What is missed where hardly anything waits, by the stage of the lowest load that missed it plainly.
-    fn missed_alone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+    /// What is missed where hardly anything waits: by requests sent one at a time, else by the stage of the lowest load that missed it plainly; and how.
+    fn missed_low<'a>(&self, cells: &'a [CellRecord]) -> Option<(String, &'a CellRecord)> {
+        if self.is_missed_alone(cells) {
+            return Some(("by requests sent one at a time".to_owned(), cells.first()?));
+        }
         let tells =
             |cell: &CellRecord| is_plainly_missed(cell) && self.client_limit(cell).is_none();
         let tell = self.loads(cells).filter(|(_, cell)| tells(cell));
-        let lowest = tell.min_by(|a, b| a.0.total_cmp(&b.0));
-        let (at, cell) = match lowest {
-            Some((load, cell)) => (format!("at {}", self.amount(load)), cell),
-            None => ("by requests sent one at a time".to_owned(), cells.first()?),
-        };
+        let (load, cell) = tell.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((format!("at {}", self.amount(load)), cell))
+    }
+
+    fn missed_alone(&self, cells: &[CellRecord]) -> Option<String> {
+        let (at, cell) = self.missed_low(cells)?;
         let (planned, lost) = (cell.counts.planned, cell.counts.lost());
-        if Self::is_missed_by_failures(slos, cell) {
+        if Self::is_missed_by_failures(cell) {
             return Some(format!(
                 "missed already {at}, where requests hardly queue, because {lost} of {} failed: check the server's log",
                 counted(planned, "request")
             ));
         }
-        let missed = Self::missed_by(slos, cell, 0.0).into_iter();
+        let missed = Self::missed_by(cell, 0.0).into_iter();
         let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
+        let most = self.loads(cells).map(|(load, _)| load).reduce(f64::max);
+        let tried = most.map(|most| format!(", and at every load tried, up to {}", self.amount(most)));
         Some(format!(
-            "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
+            "missed already {at}, where requests hardly queue{}: {}; relax the objectives with `--slo`, or use shorter requests",
+            tried.unwrap_or_default(),
             text::list(&missed)
+        ))
+    }
+
+    /// Where the objectives are missed, and that more load meets them.
+    fn not_monotone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        let (search, stages) = (self.search(slos, cells)?, self.stages(cells));
+        let (missed, met) = if search.is_missed_low(&stages) {
+            let met = search.met(&stages).into_iter().map(|(load, _)| load);
+            (self.missed_low(cells)?.0, met.collect())
+        } else {
+            let (low, high) = search.upside_down(&stages)?;
+            (format!("at {}", self.amount(low)), vec![high])
+        };
+        let (low, high) = (met.first()?, met.last()?);
+        let met = if low < high {
+            format!("from {} to {}", self.amount(*low), self.amount(*high))
+        } else {
+            format!("at {}", self.amount(*low))
+        };
+        Some(format!(
+            "an objective is missed {missed} and met {met}, so there is no single capacity; measure several loads with `--{}`",
+            self.factor()
         ))
     }
 }

@@ -25,6 +25,8 @@ pub struct Search {
     pub attain: Vec<f64>,
     /// The load of one request after the other.
     pub first: f64,
+    /// Whether those plainly missed an objective.
+    pub missed_alone: bool,
     /// The longest that a request may wait within the objectives, in seconds: a rate that is met for less than that could not have missed them.
     pub patience: f64,
     /// Whether loads are whole numbers, as concurrencies are.
@@ -109,8 +111,11 @@ impl Found {
 const MAY_MISS: f64 = 1.5;
 /// The first stage, as a multiple of what one request after the other would be: most servers serve several at a time, and low loads take long.
 const START: f64 = 4.0;
-/// Loads below the first, as parts of it, at which nothing waits for anything.
+/// Loads below the first, as parts of it, at which nothing waits for anything; and at which what requests sent one at a time missed is looked at again.
 const ALONE: f64 = 1.0 / 8.0;
+const LOW: f64 = 1.0 / 2.0;
+/// By how much more is answered, as the concurrency doubles, by a server that has not reached what it can do.
+const MORE_ANSWERS: f64 = 1.25;
 /// How many times [`Search::patience`], or the time of a request alone, a stage of an open loop lasts at least where it matters, near what the server can do: at
 /// one and a quarter times that, requests then wait too long at its end. Elsewhere as many times the time of a request alone are enough to see whether answers keep up.
 const PATIENT: f64 = 4.0;
@@ -154,6 +159,9 @@ impl Search {
     /// The next stage, or why there is none.
     pub fn next(&self, stages: &[Stage]) -> Next {
         let told = self.told(stages);
+        if self.is_missed_low(stages) {
+            return self.look_above(stages);
+        }
         let Some(found) = self.found(stages) else {
             let start = if self.whole { 1.0 } else { START };
             let served = stages.iter().filter_map(|stage| stage.served);
@@ -196,6 +204,83 @@ impl Search {
             requests,
             stages,
         )
+    }
+
+    /// Whether an objective is missed by requests of which next to none wait for others: at next to no load, or one at a time and at a load that is hardly more.
+    pub fn is_missed_low(&self, stages: &[Stage]) -> bool {
+        let told = self.told(stages);
+        let up_to = |load: f64| told.iter().filter(move |stage| stage.load <= 1.01 * load);
+        let lowest = if self.whole { 1.0 } else { self.first * ALONE };
+        let is_met_low = || up_to(self.first * LOW).any(|stage| !self.is_missed(stage));
+        up_to(lowest).any(|stage| self.is_missed(stage)) || self.missed_alone && !is_met_low()
+    }
+
+    /// Where next to no load misses an objective: more of it may meet it, as of a server that waits to fill a batch. Loads are doubled until answers fall behind (until
+    /// twice as many in flight hardly get more of them); what is met is measured as long as stages near a crossing are, and next to no load once more.
+    fn look_above(&self, stages: &[Stage]) -> Next {
+        let tried: Vec<&Stage> = stages.iter().filter(|stage| stage.tells()).collect();
+        let most = tried.iter().map(|stage| stage.load).fold(0.0, f64::max);
+        let start = if self.whole { 1.0 } else { START * self.first };
+        let met = self.met(stages);
+        let unsure = met.iter().find(|(_, n)| *n < self.least_near());
+        let is_low = |stage: &&Stage| self.whole || stage.load <= self.first * LOW * 1.01;
+        let is_alone = !self.whole && !tried.iter().any(is_low);
+        let (load, requests) = if let Some((load, _)) = unsure {
+            (*load, self.least_near())
+        } else if is_alone && !met.is_empty() {
+            (self.first * LOW, self.fewest())
+        } else if self.is_at_its_most(&tried, most) {
+            let none = met.is_empty();
+            return Next::Stop(if none {
+                SearchEnd::MissedAlone
+            } else {
+                SearchEnd::NotMonotone
+            });
+        } else {
+            ((2.0 * most).max(start), self.fewest())
+        };
+        let next = self.measure(load, requests.max(self.brief(load)), stages);
+        let is_sure = !met.is_empty() && unsure.is_none() && !is_alone;
+        match next {
+            Next::Stop(_) if is_sure => Next::Stop(SearchEnd::NotMonotone),
+            next => next,
+        }
+    }
+
+    /// Whether a server answers no more of a higher load than of the highest one.
+    fn is_at_its_most(&self, tried: &[&Stage], most: f64) -> bool {
+        let answered = |stage: &&&Stage| stage.cost as f64 / stage.seconds;
+        let best = |of: &dyn Fn(f64) -> bool| {
+            let own = tried.iter().filter(|stage| of(stage.load));
+            own.map(|stage| answered(&stage)).reduce(f64::max)
+        };
+        if !self.whole {
+            let mut highest = tried.iter().filter(|stage| stage.load >= most);
+            return most >= self.first * HIGHEST || highest.any(|stage| stage.served.is_some());
+        }
+        let (below, at) = (best(&|load| load < most), best(&|load| load >= most));
+        let hardly_more = below.zip(at).is_some_and(|(b, at)| at < MORE_ANSWERS * b);
+        most >= MOST_IN_FLIGHT || hardly_more
+    }
+
+    /// The loads at which every objective is met by all stages together, and how many requests those had; none at which answers fell behind.
+    pub fn met(&self, stages: &[Stage]) -> Vec<(f64, u64)> {
+        let mut told: Vec<&Stage> = stages.iter().filter(|stage| stage.tells()).collect();
+        told.sort_by(|a, b| a.load.total_cmp(&b.load));
+        let level = |own: &[&Stage]| {
+            let requests: u64 = own.iter().map(|stage| stage.requests).sum();
+            let is_within = |(i, attain): (usize, &f64)| {
+                let within = own.iter().filter_map(|stage| {
+                    Some((*stage.shares.get(i)?)?.value * stage.requests as f64)
+                });
+                within.sum::<f64>() >= attain * requests as f64
+            };
+            let keeps_up = own.iter().all(|stage| stage.served.is_none());
+            let is_met = keeps_up && self.attain.iter().enumerate().all(is_within);
+            is_met.then_some((own.first()?.load, requests))
+        };
+        let by_load = told.chunk_by(|a, b| a.load.total_cmp(&b.load).is_eq());
+        by_load.filter_map(level).collect()
     }
 
     /// The stages that tell of an objective. Where answers fell behind, requests wait ever longer: all will be missed, but one of few requests may only have begun so.
@@ -441,21 +526,16 @@ impl Search {
         })
     }
 
-    /// Missed at next to no load, met at any, or missed at less and met at more.
-    fn hopeless(&self, stages: &[Stage]) -> Option<SearchEnd> {
-        let lowest = if self.whole { 1.0 } else { self.first * ALONE };
-        let slack = lowest * 1.01;
-        if stages
-            .iter()
-            .filter(|s| s.load <= slack)
-            .any(|s| self.is_missed(s))
-        {
-            return Some(SearchEnd::MissedAlone);
-        }
+    /// A load at which an objective was plainly missed, and one that is plainly higher at which it was plainly met.
+    pub fn upside_down(&self, stages: &[Stage]) -> Option<(f64, f64)> {
         let long = STEADY * self.fewest();
-        let upside_down = (0..self.attain.len())
-            .any(|i| (self.attain.get(i)).is_some_and(|q| is_upside_down(stages, i, *q, long)));
-        if upside_down {
+        let mut each = self.attain.iter().enumerate();
+        each.find_map(|(i, attain)| upside_down(stages, i, *attain, long))
+    }
+
+    /// Met at any load, or missed at less and met at more.
+    fn hopeless(&self, stages: &[Stage]) -> Option<SearchEnd> {
+        if self.upside_down(stages).is_some() {
             return Some(SearchEnd::NotMonotone);
         }
         let most = stages.iter().map(|s| s.load).fold(0.0, f64::max);
@@ -661,9 +741,9 @@ fn is_over(share: &Share, attain: f64) -> bool {
     1.0 - share_interval(share).high > 4.0 * (1.0 - attain)
 }
 
-/// Whether an objective is plainly missed at one load and plainly met at one that is plainly higher. Both stages are long enough for queues to build,
+/// The load at which an objective is plainly missed and one that is plainly higher at which it is plainly met. Both stages are long enough for queues to build,
 /// else that of the higher load is only too short.
-fn is_upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) -> bool {
+fn upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Option<(f64, f64)> {
     const HIGHER: f64 = 1.25;
     /// Standard errors between the two.
     const APART: f64 = 5.0;
@@ -679,12 +759,13 @@ fn is_upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) ->
         .iter()
         .flat_map(|low| long.iter().map(move |high| (low, high)));
     let mut pairs = pairs.filter(|(low, high)| high.0 > HIGHER * low.0);
-    pairs.any(|((_, low), (_, high))| {
+    let found = pairs.find(|((_, low), (_, high))| {
         let apart = APART * (variance(low) + variance(high)).sqrt();
         share_interval(low).high < attain
             && share_interval(high).low > attain
             && high.value - low.value > apart
-    })
+    });
+    found.map(|(low, high)| (low.0, high.0))
 }
 
 /// A number of requests.

@@ -124,15 +124,30 @@ fn p95() -> Slo {
     }
 }
 
+/// Lets stages end so many seconds after each other.
+fn answered_after(cells: &mut [CellRecord], seconds: &[i64]) {
+    let mut end = cells[0].windows.whole.as_ref().unwrap().window.from;
+    for (cell, seconds) in cells.iter_mut().zip(seconds) {
+        let window = &mut cell.windows.whole.as_mut().unwrap().window;
+        window.from = end;
+        end = end + bench_schema::Nanos::from_secs(*seconds);
+        window.to = end;
+    }
+}
+
 /// What is said after these stages, once they have used up what may be spent.
 fn spent(closed: bool, cells: &[CellRecord]) -> CapacityRecord {
+    spent_on(&p95(), closed, cells)
+}
+
+fn spent_on(slo: &Slo, closed: bool, cells: &[CellRecord]) -> CapacityRecord {
     let sent: u64 = cells.iter().map(|cell| cell.counts.planned).sum();
     let asked = SearchAsked {
         closed,
         budget: Budget::Requests(sent + 1),
         ..SearchAsked::default()
     };
-    asked.found(&[p95()], cells)
+    asked.found(std::slice::from_ref(slo), cells)
 }
 
 #[test]
@@ -248,16 +263,39 @@ fn requests_that_were_stopped_did_not_fail() {
 
 #[test]
 fn what_is_missed_is_named_by_the_stage_that_missed_it() {
-    let cells = [
+    let mut cells = vec![
         stage(true, 1.0, (0.97, 30, 30)),
         stage(true, 4.0, (0.5, 30, 30)),
         stage(true, 1.0, (0.7, 60, 60)),
     ];
+    // more load may meet it
+    let found = spent(true, &cells);
+    assert_eq!((found.stopped, found.high), (SearchEnd::Budget, None));
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("missed already at 1 in flight") && why.contains("before higher loads"),
+        "{why}"
+    );
+    cells.push(stage(true, 8.0, (0.5, 30, 30)));
+    answered_after(&mut cells, &[30, 8, 60, 8]);
     let found = spent(true, &cells);
     assert_eq!(found.stopped, SearchEnd::MissedAlone);
     let why = found.why.unwrap();
     assert!(
-        why.contains("at 1 in flight, where requests hardly queue: P95 TTFT"),
+        why.contains(
+            "at 1 in flight, where requests hardly queue, and at every load tried, up to 8 in flight: P95 TTFT"
+        ),
+        "{why}"
+    );
+    // it does from eight in flight on
+    cells[3] = stage(true, 8.0, (1.0, 150, 150));
+    cells.push(stage(true, 16.0, (1.0, 150, 150)));
+    answered_after(&mut cells, &[30, 8, 60, 10, 10]);
+    let found = spent(true, &cells);
+    assert_eq!(found.stopped, SearchEnd::NotMonotone);
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("missed at 1 in flight and met from 8 in flight to 16 in flight"),
         "{why}"
     );
     // one load of many has no single capacity, and the next step is in the search's own unit
@@ -265,7 +303,11 @@ fn what_is_missed_is_named_by_the_stage_that_missed_it() {
     let cells = cells.map(|(load, within)| stage(true, load, (within, 2000, 2000)));
     let found = spent(true, &cells);
     assert_eq!(found.stopped, SearchEnd::NotMonotone);
-    assert!(found.why.unwrap().contains("`--concurrency`"));
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("missed at 2 in flight and met at 8") && why.contains("`--concurrency`"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -274,9 +316,8 @@ fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
         let mut alone = stage(false, 0.0, (within, 1000, completed));
         alone.slos[0].slo.q = 0.99;
         let slo = alone.slos[0].slo.clone();
-        let found = SearchAsked::default().found(&[slo], &[alone]);
-        assert_eq!(found.stopped, SearchEnd::MissedAlone);
-        found.why.unwrap()
+        let found = spent_on(&slo, false, &[alone]);
+        (found.stopped, found.why.unwrap())
     };
     // one failure of five does not exclude 99 %
     let ends = |completed: u64| {
@@ -286,15 +327,20 @@ fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
         SearchAsked::default().next(&slos, &[alone]).is_none()
     };
     assert_eq!([5, 4, 3].map(ends), [false, false, true]);
-    let failing = why(0.95, 950);
+    let (end, failing) = why(0.95, 950);
+    assert_eq!(end, SearchEnd::MissedAlone);
     assert!(
         failing.contains("because 50 of 1000 requests failed"),
         "{failing}"
     );
     assert!(!failing.contains("relax"), "{failing}");
-    // slow ones beside the failed
-    for slow in [why(0.90, 950), why(0.95, 1000)] {
-        assert!(slow.contains("relax the objectives"), "{slow}");
+    // slow ones beside the failed, which more load may mend
+    for (end, slow) in [why(0.90, 950), why(0.95, 1000)] {
+        assert_eq!(end, SearchEnd::Budget);
+        assert!(
+            slow.contains("by requests sent one at a time") && slow.contains("relax"),
+            "{slow}"
+        );
     }
 }
 

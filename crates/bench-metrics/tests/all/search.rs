@@ -499,6 +499,7 @@ pub(crate) fn asked(server: &Server, objectives: &[Objective]) -> Search {
     Search {
         attain: objectives.iter().map(|o| o.attain).collect(),
         first: 1.0 / server.alone(),
+        missed_alone: false,
         patience: waits.fold(0.0, f64::max),
         whole: false,
         precision: 0.05,
@@ -557,6 +558,7 @@ fn answers_that_fall_behind_tell_where_to_measure_and_where_the_capacity_ends() 
     let ask = Search {
         attain: vec![0.95],
         first: 6.25,
+        missed_alone: false,
         patience: 2.0,
         whole: false,
         precision: 0.05,
@@ -937,6 +939,69 @@ fn an_objective_that_more_load_meets_has_no_capacity() {
     assert!(matches!(ask.next(&usual), Next::Measure(Measure { .. })));
 }
 
+/// What requests sent one at a time miss, more load may meet: of a server that waits to fill a batch, they do from 150/s on, and it can do 700/s.
+#[test]
+fn more_load_is_tried_before_it_is_said_that_none_meets_an_objective() {
+    let ask = Search {
+        attain: vec![0.95],
+        first: 9.0,
+        missed_alone: true,
+        patience: 0.07,
+        whole: false,
+        precision: 0.05,
+        budget: Budget::Requests(20_000),
+    };
+    let ends = |ask: &Search, within: &dyn Fn(f64) -> f64| {
+        let mut stages: Vec<Stage> = Vec::new();
+        loop {
+            match ask.next(&stages) {
+                Next::Stop(why) => return (why, stages),
+                Next::Measure(Measure { load, requests, .. }) => stages.push(Stage {
+                    served: (load > 700.0).then_some(Estimate {
+                        value: 700.0,
+                        low: Some(690.0),
+                        high: Some(710.0),
+                        level: 0.95,
+                    }),
+                    seconds: requests as f64 / load.min(700.0),
+                    ..told_stage(load, within(load), requests as f64, requests)
+                }),
+            }
+            assert!(stages.len() < 40, "no end: {stages:?}");
+        }
+    };
+    let (why, stages) = ends(&ask, &|load| if load < 150.0 { 0.5 } else { 0.99 });
+    assert_eq!(why, SearchEnd::NotMonotone);
+    let met = ask.met(&stages);
+    let loads: Vec<f64> = met.iter().map(|(load, _)| *load).collect();
+    assert_eq!(loads, [288.0, 576.0]);
+    assert!(met.iter().all(|(_, n)| *n >= 120), "{met:?}");
+    // nothing meets it: up to what the server can do
+    let (why, stages) = ends(&ask, &|_| 0.5);
+    assert_eq!(why, SearchEnd::MissedAlone);
+    assert!(stages.iter().any(|stage| stage.load > 700.0));
+    assert!(stages.len() <= 8, "{}", stages.len());
+    // a server that was cold
+    let (why, stages) = ends(&ask, &|load| if load < 500.0 { 0.99 } else { 0.5 });
+    assert_eq!(why, SearchEnd::Precise, "{stages:?}");
+    // as many in flight as get no more answers
+    let closed = Search {
+        whole: true,
+        first: 1.0,
+        missed_alone: false,
+        ..ask
+    };
+    let (why, stages) = ends(&closed, &|_| 0.0);
+    assert_eq!(why, SearchEnd::MissedAlone);
+    assert!(stages.iter().any(|stage| stage.load > 700.0));
+    let (why, stages) = ends(&closed, &|load| if load < 8.0 { 0.0 } else { 1.0 });
+    assert_eq!(why, SearchEnd::NotMonotone);
+    assert_eq!(
+        closed.met(&stages).first().map(|(load, _)| *load),
+        Some(8.0)
+    );
+}
+
 /// Three stages as they came over sockets from a server that can do 43: a short one at 43 was within, one at 86 plainly beyond.
 #[test]
 fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
@@ -948,6 +1013,7 @@ fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
     let ask = Search {
         attain: vec![0.99],
         first: 5.37,
+        missed_alone: false,
         patience: 0.3,
         whole: false,
         precision: 0.05,
@@ -1245,10 +1311,12 @@ proptest::proptest! {
     fn whatever_stages_say_there_is_a_load_to_measure_or_a_reason_to_stop(
         stages in proptest::collection::vec((0.01_f64..100.0, 0.0_f64..=1.0, 1.0_f64..1000.0, 1_u64..5000), 0..12),
         whole: bool,
+        missed_alone: bool,
     ) {
         let ask = Search {
             attain: vec![0.95],
             first: 1.0,
+            missed_alone,
             patience: 2.0,
             whole,
             precision: 0.05,
