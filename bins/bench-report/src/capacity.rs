@@ -1,4 +1,4 @@
-//! `capacity`: what a run comes to in days, users, replicas, money and energy, under stated assumptions.
+//! `capacity`: what a run, or what a search found, comes to in days, users, replicas, money and energy, under stated assumptions.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::{Done, json};
 pub(crate) struct Capacity {
     /// A run directory.
     run: PathBuf,
-    /// Show only this cell; default: all cells.
+    /// Show only this cell; default: all cells, or of a capacity search what it found.
     #[arg(long, value_name = "ID")]
     cell: Option<String>,
     /// Think time of a user between a response and the next request, in seconds: gives the number of users.
@@ -41,6 +41,9 @@ pub(crate) struct Capacity {
 #[derive(Serialize)]
 struct OfCell {
     cell: String,
+    /// What a search found, where this is that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<String>,
     /// Why its rate is no capacity to plan with; empty where it is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     doubts: Vec<String>,
@@ -57,17 +60,23 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
     };
     given.check()?;
     let wanted = |cell: &&CellRecord| arguments.cell.as_ref().is_none_or(|id| cell.id == *id);
-    let all: Vec<OfCell> = run
-        .record
-        .cells
-        .iter()
-        .filter(wanted)
-        .map(|cell| OfCell {
-            cell: cell.id.clone(),
-            doubts: doubts(&run.record, cell),
-            figures: bench_insight::capacity(cell, &given),
-        })
-        .collect();
+    let of_cell = |cell: &CellRecord| OfCell {
+        cell: cell.id.clone(),
+        found: None,
+        doubts: doubts(&run.record, cell),
+        figures: bench_insight::capacity(cell, &given),
+    };
+    let found = searched(&run.record, &given).filter(|_| arguments.cell.is_none());
+    let all: Vec<OfCell> = match found {
+        Some(found) => vec![found],
+        None => run
+            .record
+            .cells
+            .iter()
+            .filter(wanted)
+            .map(of_cell)
+            .collect(),
+    };
     if all.is_empty() {
         let cells = run.record.cells.iter();
         let known: Vec<&str> = cells.map(|cell| cell.id.as_str()).collect();
@@ -85,13 +94,33 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
     Ok(Done::well(output, run.notes))
 }
 
+/// What a search for a capacity found.
+fn searched(run: &RunRecord, given: &CapacityAssumptions) -> Option<OfCell> {
+    let found = run.analysis.capacity.as_ref()?;
+    let mut doubts: Vec<String> = untrusted(run, |_| true).collect();
+    doubts
+        .extend((found.value.is_none()).then(|| "the search did not find the capacity".to_owned()));
+    Some(OfCell {
+        cell: "capacity".to_owned(),
+        found: bench_report::capacity_words(run),
+        doubts,
+        figures: bench_insight::capacity_found(run, given),
+    })
+}
+
+fn untrusted(
+    run: &RunRecord,
+    concerns: impl Fn(&TrustReason) -> bool,
+) -> impl Iterator<Item = String> {
+    let reasons = run.trust.reasons.iter();
+    let grave = reasons.filter(|reason| reason.verdict == TrustVerdict::Untrusted);
+    grave
+        .filter(move |reason| concerns(reason))
+        .map(|reason| format!("the run is untrusted: {}", reason.message))
+}
+
 fn doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
-    let untrusted = |reason: &&TrustReason| {
-        reason.verdict == TrustVerdict::Untrusted && reason.concerns(&cell.id)
-    };
-    let reasons = run.trust.reasons.iter().filter(untrusted);
-    let named = reasons.map(|reason| format!("the run is untrusted: {}", reason.message));
-    named
+    untrusted(run, |reason| reason.concerns(&cell.id))
         .chain(bench_insight::capacity_doubts(run, cell))
         .collect()
 }
@@ -100,6 +129,9 @@ fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> St
     let mut out = String::new();
     for one in all {
         out += &format!("{head}{}\n{gap}", name(&one.cell));
+        if let Some(found) = &one.found {
+            out += &format!("{item}{}\n", name(found));
+        }
         for doubt in &one.doubts {
             out += &format!("{item}NOT usable for planning: {}\n", name(doubt));
         }

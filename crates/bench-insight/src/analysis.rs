@@ -189,8 +189,11 @@ fn users(cell: &CellRecord) -> Option<u32> {
 }
 
 /// The cell of a run with the most output tokens a second, or requests where no tokens are known, of those that had their load; the last of those that are
-/// alike. `None` where there is none.
+/// alike. `None` where there is none. Of a search for a capacity the stage that is nearest to it: those beyond it have more.
 pub fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
+    if run.analysis.capacity.is_some() {
+        return crate::nearest_stage(run);
+    }
     let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
     let rates = reached.filter_map(|cell| Some((cell, view::throughput(cell)?)));
     Some(rates.max_by(|a, b| a.1.total_cmp(&b.1))?.0)

@@ -1,10 +1,11 @@
 //! What a measured cell comes to in days, users, replicas, money and energy; each figure with its interval and what was assumed.
 
-use bench_metrics::Estimate;
-use bench_schema::{CellRecord, Interval, Metric};
+use bench_metrics::{Estimate, LEVEL};
+use bench_schema::{CellRecord, Interval, Metric, RunRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::InsightError;
+use crate::search;
 use crate::signals::derived;
 use crate::text;
 use crate::view;
@@ -88,12 +89,11 @@ pub enum Bound {
 }
 
 impl CapacityFigure {
-    /// The rate was asked for and got: an interval of it would be of the plan.
-    fn be_a_bound(&mut self) {
+    /// The rate was asked for and got, so that an interval of it would be of the plan; or no more of it is known.
+    fn be_a_bound(&mut self, why: &str) {
         let grows = matches!(self.name.as_str(), "requests_per_day" | "users");
         self.bound = Some(if grows { Bound::AtLeast } else { Bound::AtMost });
         self.interval = None;
-        let why = "the requested load was no higher, so the server's limit is unknown";
         self.assumptions.push(why.to_owned());
     }
 
@@ -143,17 +143,72 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
     let Some(rates) = cell.headline_rates() else {
         return energy(cell);
     };
-    let share = assumptions.planned_use.unwrap_or(1.0);
-    let scale = |value: f64, interval| {
-        view::positive(value).map(|v| view::estimate(v, interval).scaled(share))
+    let told = |value: Option<f64>, interval| {
+        let value = value.and_then(view::positive)?;
+        Some(view::estimate(value, interval))
     };
-    let requests = rates
-        .requests_per_s
-        .and_then(|r| scale(r, rates.requests_per_s_interval));
-    let tokens = rates
-        .output_tokens_per_s
-        .and_then(|t| scale(t, rates.output_tokens_per_s_interval));
-    let mut base = vec![format!("the load and request mix of {}", cell.label)];
+    let requests = told(rates.requests_per_s, rates.requests_per_s_interval);
+    let tokens = told(
+        rates.output_tokens_per_s,
+        rates.output_tokens_per_s_interval,
+    );
+    let of = format!("the load and request mix of {}", cell.label);
+    let mut figures = of_rates(cell, (requests, tokens), of, assumptions);
+    if cell.load.is_open() && view::behind(cell).is_none() {
+        let why = "the requested load was no higher, so the server's limit is unknown";
+        for figure in &mut figures {
+            figure.be_a_bound(why);
+        }
+    }
+    figures.extend(energy(cell));
+    figures.retain(|f| f.value.is_finite());
+    figures
+}
+
+/// The same of what a search found: of a rate that itself, or its lower bound where it is no more than between two; of a concurrency the stage that had it, or the next
+/// lower one. Empty where nothing is known of it, and of a run that searched nothing.
+pub fn capacity_found(run: &RunRecord, assumptions: &CapacityAssumptions) -> Vec<CapacityFigure> {
+    let Some(found) = &run.analysis.capacity else {
+        return Vec::new();
+    };
+    let told = found.value.or(found.low).and_then(view::positive);
+    let stage = told.and_then(|load| Some((load, search::stage_up_to(run, load)?)));
+    let Some((load, cell)) = stage else {
+        return Vec::new();
+    };
+    if !cell.load.is_open() {
+        return capacity(cell, assumptions);
+    }
+    let requests = search::capacity_of(found).unwrap_or(Estimate::unbounded(load, LEVEL));
+    let tokens = cell.headline_rates().and_then(|rates| {
+        let of_one = rates.output_tokens_per_s? / rates.requests_per_s?;
+        view::positive(of_one).map(|of_one| requests.scaled(of_one))
+    });
+    let of = format!(
+        "the capacity that the search found, and the requests of {}",
+        cell.label
+    );
+    let mut figures = of_rates(cell, (Some(requests), tokens), of, assumptions);
+    if found.value.is_none() {
+        let why = "the search found no more than a lower bound of the capacity";
+        for figure in &mut figures {
+            figure.be_a_bound(why);
+        }
+    }
+    figures
+}
+
+/// What these requests and tokens per second come to, before headroom; the cell has the times of the requests.
+fn of_rates(
+    cell: &CellRecord,
+    (requests, tokens): (Option<Estimate>, Option<Estimate>),
+    of: String,
+    assumptions: &CapacityAssumptions,
+) -> Vec<CapacityFigure> {
+    let share = assumptions.planned_use.unwrap_or(1.0);
+    let scale = |rate: Estimate| rate.scaled(share);
+    let (requests, tokens) = (requests.map(scale), tokens.map(scale));
+    let mut base = vec![of];
     if assumptions.planned_use.is_some() {
         base.push(format!(
             "planned at {} of the measured rate",
@@ -173,11 +228,6 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
         figures.extend(replicas(assumptions, &x, &base));
     }
     figures.extend(costs(assumptions, tokens, requests, &base));
-    if cell.load.is_open() && view::behind(cell).is_none() {
-        figures.iter_mut().for_each(CapacityFigure::be_a_bound);
-    }
-    figures.extend(energy(cell));
-    figures.retain(|f| f.value.is_finite());
     figures
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{CompareOptions, Comparison as Tested, FEWEST_BLOCKS, Test, settle};
 use bench_schema::{
-    CellRecord, Direction, Interval, Metric, RunRecord, TrustReason, TrustVerdict, Unit,
+    CellRecord, Direction, Interval, Load, Metric, RunRecord, TrustReason, TrustVerdict, Unit,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -227,6 +227,8 @@ pub struct ComparedSamples<'a> {
 /// what changes between runs, and the result says so. Each row names the requests that both of its sides are taken over. The
 /// p-values are corrected for the number of rows (Holm), so that `alpha` is the chance of any false alarm.
 ///
+/// Two searches for a capacity are compared by what they found, and by nothing else: their stages are their own choice.
+///
 /// `None` for a side without runs.
 pub fn compare(
     base: &[&RunRecord],
@@ -255,7 +257,12 @@ pub fn compare(
         ..*options
     };
     let (before, after) = (base.first()?, new.first()?);
-    let drafts = drafts((base, new), samples, in_turns, options);
+    let drafts = if both_searched(before, after) {
+        let draft = figures::of_searches((base, new), options);
+        draft.into_iter().collect()
+    } else {
+        drafts((base, new), samples, in_turns, options)
+    };
     let rows = drafts.iter().filter_map(|draft| row(draft, options));
     let rows: Vec<ComparisonRow> = rows.collect();
     let other_plans = other_plans(before, after, samples);
@@ -264,13 +271,6 @@ pub fn compare(
     let blocks = blocks.map(|blocks| (blocks, most.map_or(blocks, |most| most.max(blocks))));
     cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
     cautions.extend(of_other_lengths(&drafts));
-    let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
-        let absent = from
-            .cells
-            .iter()
-            .filter(|cell| in_.cell(&cell.id).is_none());
-        absent.map(|cell| cell.id.clone()).collect()
-    };
     Some(RunComparison {
         base: before.title.clone(),
         new: after.title.clone(),
@@ -626,8 +626,19 @@ fn same_requests(
     (unseen || both.peek().is_some()) && both.all(|(a, b)| a == b)
 }
 
+/// Cells that the other run lacks.
+fn missing(from: &RunRecord, other: &RunRecord) -> Vec<String> {
+    let absent = |cell: &&CellRecord| other.cell(&cell.id).is_none();
+    let cells = from.cells.iter().filter(absent);
+    let cells = cells.filter(|_| !both_searched(from, other));
+    cells.map(|cell| cell.id.clone()).collect()
+}
+
 /// Cells whose plans differ.
 fn other_plans(before: &RunRecord, after: &RunRecord, samples: ComparedSamples<'_>) -> Vec<String> {
+    if both_searched(before, after) {
+        return Vec::new();
+    }
     let differs = |cell: &&CellRecord| {
         let other = after.cell(&cell.id);
         other.is_some_and(|other| !same_requests(before, after, (cell, other), samples))
@@ -662,6 +673,20 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
             "{differ}; measure both sides with the same flags and seed"
         ));
     }
+    if both_searched(before, after) {
+        all.extend(other_searches(before, after));
+        for (side, runs) in [("base", base), ("new", new)] {
+            let found = |run: &&&RunRecord| run.analysis.capacity.as_ref()?.value;
+            let without = runs.iter().filter(|run| found(run).is_none());
+            all.extend(without.map(|run| {
+                format!(
+                    "the search of the {side} run `{}` found no capacity",
+                    run.title
+                )
+            }));
+        }
+        return all;
+    }
     for run in new {
         let absent: Vec<String> = before
             .cells
@@ -679,6 +704,35 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
         }
     }
     all
+}
+
+/// Whether both searched for a capacity: the loads of their stages are their own choice.
+fn both_searched(one: &RunRecord, other: &RunRecord) -> bool {
+    let searched = |run: &RunRecord| run.analysis.capacity.is_some();
+    searched(one) && searched(other)
+}
+
+/// In what two searches differ.
+fn other_searches(before: &RunRecord, after: &RunRecord) -> Option<String> {
+    let asked = |run: &RunRecord| {
+        let found = run.analysis.capacity.as_ref()?;
+        let objectives: Vec<_> = found.objectives.iter().map(|own| own.slo.clone()).collect();
+        let arrival = run.cells.iter().find_map(|cell| match &cell.load {
+            Load::Open { arrival, .. } => Some(arrival),
+            Load::Closed { .. } => None,
+        });
+        let requests = run.cells.first().map(|cell| cell.plan.dataset.clone());
+        Some([
+            ("load", format!("{} {arrival:?}", found.factor)),
+            ("objectives", format!("{objectives:?}")),
+            ("requests", format!("{requests:?}")),
+        ])
+    };
+    let (before, after) = asked(before).zip(asked(after))?;
+    let both = before.into_iter().zip(after);
+    let differ = both.filter(|(one, other)| one != other);
+    let differ: Vec<String> = differ.map(|((what, _), _)| what.to_owned()).collect();
+    (!differ.is_empty()).then(|| format!("the searches differ in {}", text::list(&differ)))
 }
 
 fn differ_in(plans: &[String]) -> Option<String> {

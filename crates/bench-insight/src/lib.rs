@@ -30,7 +30,7 @@ mod view;
 
 pub use advice::how_to_vary;
 pub use analysis::{analyse_run, best_cell, line_of_answers, scaling_by_tag};
-pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
+pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity, capacity_found};
 pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
     LevelChange, RegressionRule, RunComparison, Trend, compare, gate, trend_figures,
@@ -52,7 +52,7 @@ pub use next_round::{NextTarget, next_round};
 pub use next_round::{ProgressOutcome, TargetProgress, progress};
 pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper};
 pub use scenario::{Scenario, ScenarioSet, judge, parse_slo, scenario_findings};
-pub use search::{NextStage, SearchAsked};
+pub use search::{NextStage, SearchAsked, nearest_stage};
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
 pub use target::{Judged, PlannedCell, Target, targets};

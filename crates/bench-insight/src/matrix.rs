@@ -12,6 +12,7 @@ use bench_schema::{
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{ComparisonVerdict, Quantity, geometric_mean};
+use crate::search::capacity_of;
 use crate::view;
 
 /// One setting of the server as it was measured.
@@ -256,11 +257,7 @@ impl Figure {
         };
         match self {
             Self::CapacityRate | Self::CapacityInFlight => {
-                let found = run.analysis.capacity.as_ref()?;
-                let value = view::positive(found.value?)?;
-                let bounds = found.low.zip(found.high);
-                let told = bounds.map(|(low, high)| Estimate::bounded(value, low, high, LEVEL));
-                Some((told.unwrap_or(Estimate::unbounded(value, LEVEL)), None))
+                Some((capacity_of(run.analysis.capacity.as_ref()?)?, None))
             }
             Self::OutputTokensPerS => best(Quantity::OutputTokensPerS),
             Self::RequestsPerS => best(Quantity::RequestsPerS),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{
-    Budget, Crossing, Estimate, Found, Measure, Next, Search, Stage, share_interval,
+    Budget, Crossing, Estimate, Found, LEVEL, Measure, Next, Search, Stage, share_interval,
 };
 use bench_schema::{
     CapacityRecord, Cause, CellRecord, Counts, Finding, Load, Metric, ObjectiveCapacity, Origin,
@@ -52,7 +52,7 @@ pub enum NextStage {
 }
 
 /// The factor of the stages.
-const CONCURRENCY: &str = "concurrency";
+pub(crate) const CONCURRENCY: &str = "concurrency";
 const RATE: &str = "rate";
 /// Requests one at a time that tell where to begin.
 const ALONE: u64 = 5;
@@ -470,7 +470,8 @@ impl SearchAsked {
         let missed = Self::missed_by(cell, 0.0).into_iter();
         let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
         let most = self.loads(cells).map(|(load, _)| load).reduce(f64::max);
-        let tried = most.map(|most| format!(", and at every load tried, up to {}", self.amount(most)));
+        let tried =
+            most.map(|most| format!(", and at every load tried, up to {}", self.amount(most)));
         Some(format!(
             "missed already {at}, where requests hardly queue{}: {}; relax the objectives with `--slo`, or use shorter requests",
             tried.unwrap_or_default(),
@@ -583,6 +584,34 @@ fn fell_behind(cell: &CellRecord, rate: f64, alone: f64) -> Option<Estimate> {
 /// Whether a time can be from when its request was due.
 fn from_due(metric: Metric) -> bool {
     metric.from_origin(Origin::Due) != metric.from_origin(Origin::Sent)
+}
+
+/// The capacity that a search found, with its interval; nothing where it found no value.
+pub(crate) fn capacity_of(found: &CapacityRecord) -> Option<Estimate> {
+    let value = view::positive(found.value?)?;
+    let bounds = found.low.zip(found.high);
+    let told = bounds.map(|(low, high)| Estimate::bounded(value, low, high, LEVEL));
+    Some(told.unwrap_or(Estimate::unbounded(value, LEVEL)))
+}
+
+/// The stage that is nearest to the capacity that a search found, of those that do not lie beyond it; none where none was found.
+pub fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
+    let value = run.analysis.capacity.as_ref()?.value?;
+    stage_up_to(run, value)
+}
+
+/// The stage of the highest load up to this one, of those that a search did not leave out.
+pub(crate) fn stage_up_to(run: &RunRecord, most: f64) -> Option<&CellRecord> {
+    let found = run.analysis.capacity.as_ref()?;
+    let told = run
+        .cells
+        .iter()
+        .filter(|cell| !found.left_out.contains_key(&cell.id));
+    let loads = told.filter_map(|cell| Some((cell, load_of(cell, found.factor == CONCURRENCY)?)));
+    let up_to = loads.filter(|(_, load)| *load <= most);
+    up_to
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(cell, _)| cell)
 }
 
 /// The cells that are judged, and those of the others that bound the answer from above. Of a search the first are the stages that its answer rests on, for what is

@@ -74,9 +74,12 @@ impl<'a> Study<'a> {
     }
 
     /// The cell that every run has and that the runs are held beside each other at: the baseline's fastest in which no run is overloaded,
-    /// else its fastest.
+    /// else its fastest. Searches for a capacity have none: their stages are their own choice.
     fn common(&self) -> Option<&'a CellRecord> {
         let base = *self.baseline()?.runs.first()?;
+        if base.analysis.capacity.is_some() {
+            return None;
+        }
         let runs = || self.points.iter().flat_map(|point| &point.runs);
         let shared = |cell: &&CellRecord| runs().all(|run| run.cell(&cell.id).is_some());
         let calm = |cell: &&CellRecord| {
@@ -90,7 +93,10 @@ impl<'a> Study<'a> {
     /// The cell that stands for a run: the common one, else its own fastest.
     fn cell_of(&self, run: &'a RunRecord) -> Option<&'a CellRecord> {
         let common = self.common().and_then(|cell| run.cell(&cell.id));
-        common.or_else(|| fastest(&run.cells))
+        common.or_else(|| match run.analysis.capacity {
+            Some(_) => bench_insight::nearest_stage(run),
+            None => fastest(&run.cells),
+        })
     }
 
     /// Where that is, in words.

@@ -18,7 +18,7 @@ pub(crate) use results::{
     shown_factors, sweep,
 };
 pub use search::capacity_words;
-pub(crate) use search::{nearest_stage, slo_words, stages, unit as capacity_unit};
+pub(crate) use search::{slo_words, stages, unit as capacity_unit};
 
 use details::{derived, fits};
 use results::{group_labels, origins};

@@ -88,6 +88,16 @@ const COLUMNS: &[Column] = &[
     ("E2E p99", "ms", 1e6, |c| quantile(c, Metric::E2e, 0.99)),
 ];
 
+/// What runs that searched for a capacity found.
+fn found(runs: &[RunFolder]) -> Table {
+    let words = |run: &RunFolder| {
+        let title = run.record.title.clone();
+        Some([title, bench_report::capacity_words(&run.record)?])
+    };
+    let rows = runs.iter().filter_map(words);
+    Table::of_rows("Capacity", ["run", "found"], rows)
+}
+
 /// The numbers of every cell: means over the runs that have the figure.
 fn numbers(runs: &[RunFolder]) -> Table {
     let mut columns = vec![Heading::text("cell")];
@@ -163,7 +173,7 @@ pub(super) fn document(
     let own = Table::of_rows("Goals", ["goal", "met by the baseline"], goals);
     let round = runs.first().map(|run| next_round(&run.record));
     let round = next(&round.unwrap_or_default());
-    for table in [numbers(runs), limits(runs), own, round] {
+    for table in [found(runs), numbers(runs), limits(runs), own, round] {
         out += &table.section(markdown);
     }
     Ok(out)

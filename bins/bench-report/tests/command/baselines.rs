@@ -452,3 +452,88 @@ fn capacity_follows_from_the_measured_rate_and_the_given_assumptions() {
     );
     assert_eq!(said(&["--planned-use", "150"]).code, Some(2));
 }
+
+/// A run whose cells are the stages of a search, with what that found.
+fn searched(folder: &Path, [value, low, high]: [Option<f64>; 3]) -> std::path::PathBuf {
+    let run = ended(folder, &blank(), &both_cells(1.0));
+    let path = folder.join("run.json");
+    let mut stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for (cell, rate) in stored["cells"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .zip([8.0, 30.0])
+    {
+        cell["load"] = json!({"kind": "open", "rate_per_s": rate, "arrival": {"kind": "poisson"}});
+        cell["factors"] = json!({"rate": rate});
+    }
+    stored["analysis"]["capacity"] = json!({
+        "factor": "rate", "stopped": if value.is_some() { "precise" } else { "budget" },
+        "value": value, "low": low, "high": high, "precision": 0.05, "objectives": [],
+        "requests": 160, "seconds": 20.0,
+    });
+    fs::write(&path, stored.to_string()).unwrap();
+    run
+}
+
+#[test]
+fn what_a_search_found_is_planned_with_compared_gated_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = |name: &str, capacity: f64| {
+        let found = [capacity, 0.95 * capacity, 1.05 * capacity].map(Some);
+        searched(&folder.path().join(name), found)
+    };
+    let (old, new) = (known("old", 20.0), known("new", 10.0));
+    let planned = |run: &Path, more: &[&str]| {
+        let all = [&["capacity", text(run), "--target-rate", "100"], more].concat();
+        command(&all).out
+    };
+    let said = planned(&old, &[]);
+    assert!(
+        said.contains("20 requests/s (95 % CI 19 to 21)") && !said.contains("NOT usable"),
+        "{said}"
+    );
+    assert!(said.contains("replicas: 5 (95 % CI 5 to 6)"), "{said}");
+    assert!(!said.contains("at most"), "{said}");
+    assert!(planned(&old, &["--cell", "c4"]).starts_with("c4\n"));
+    // between two bounds the lower one is what is known
+    let open = searched(&folder.path().join("open"), [None, Some(10.0), Some(40.0)]);
+    let said = planned(&open, &[]);
+    assert!(
+        said.contains("NOT usable for planning: the search did not find the capacity")
+            && said.contains("replicas: at most 10"),
+        "{said}"
+    );
+
+    let compared = command(&["compare", text(&old), text(&new), "--output", "json"]);
+    let compared: Value = serde_json::from_str(&compared.out).unwrap();
+    let rows = compared[0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(
+        (&rows[0]["quantity"], &rows[0]["verdict"]),
+        (&json!("capacity"), &json!("worse"))
+    );
+    let gate = |new: &Path| {
+        let said = command(&[
+            "gate",
+            text(&old),
+            text(new),
+            "--max-regression",
+            "capacity:5%",
+        ]);
+        (said.code, said.out + &said.err)
+    };
+    assert_eq!(gate(&new).0, Some(4), "{}", gate(&new).1);
+    assert_eq!(gate(&old).0, Some(0), "{}", gate(&old).1);
+    let (code, said) = gate(&open);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("found no capacity"), "{said}");
+
+    let store = folder.path().join("kept");
+    assert_eq!(save_with_goal(&store, &old, "capacity>=15").code, Some(0));
+    let shown = with_store(&store, &["baseline", "show", "week-2"]).out;
+    assert!(
+        shown.contains("20 requests/s (95 % CI 19 to 21)"),
+        "{shown}"
+    );
+}

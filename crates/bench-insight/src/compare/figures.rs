@@ -7,10 +7,13 @@ use bench_metrics::{
     compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
     compare_runs_in_turns, lag_one, paired_figures, straightened, wilson,
 };
-use bench_schema::{CellRecord, Direction, Load, Metric, Origin, Rates, Unit};
+use bench_schema::{
+    CapacityRecord, CellRecord, Direction, Load, Metric, Origin, Rates, RunRecord, Unit,
+};
 
 use super::{ComparedSamples, Draft};
 use crate::samples::{CellSamples, RequestSample};
+use crate::search;
 use crate::view;
 
 /// Something that both sides have.
@@ -22,6 +25,10 @@ pub(crate) enum Quantity {
     /// The same requests one by one.
     Paired(Metric),
     Quantile(Metric, f64),
+    /// What searches found; whether it is a concurrency.
+    Capacity {
+        closed: bool,
+    },
 }
 
 impl Quantity {
@@ -31,6 +38,7 @@ impl Quantity {
             Self::RequestsPerS => "requests_per_s".to_owned(),
             Self::OutputTokensPerS => "output_tokens_per_s".to_owned(),
             Self::SuccessRate => "success_rate".to_owned(),
+            Self::Capacity { .. } => "capacity".to_owned(),
             Self::Paired(metric) => format!("{}.paired", metric.key()),
             Self::Quantile(metric, q) => {
                 format!("{}.p{}", metric.key(), crate::text::level(q * 100.0))
@@ -44,6 +52,8 @@ impl Quantity {
             Self::RequestsPerS => "requests/s".to_owned(),
             Self::OutputTokensPerS => "output tokens/s".to_owned(),
             Self::SuccessRate => "success rate".to_owned(),
+            Self::Capacity { closed: false } => "capacity".to_owned(),
+            Self::Capacity { closed: true } => "capacity in flight".to_owned(),
             Self::Paired(metric) => format!("{}, request by request", metric.title()),
             Self::Quantile(metric, q) => {
                 format!("{} p{}", metric.title(), crate::text::level(q * 100.0))
@@ -53,7 +63,8 @@ impl Quantity {
 
     pub(super) fn unit(&self) -> Unit {
         match self {
-            Self::RequestsPerS => Unit::RequestsPerS,
+            Self::RequestsPerS | Self::Capacity { closed: false } => Unit::RequestsPerS,
+            Self::Capacity { closed: true } => Unit::Count,
             Self::OutputTokensPerS => Unit::TokensPerS,
             Self::SuccessRate => Unit::Ratio,
             Self::Paired(metric) | Self::Quantile(metric, _) => metric.unit(),
@@ -102,7 +113,7 @@ impl Quantity {
                     bench_metrics::LEVEL,
                 )
             }
-            Self::Paired(_) => None,
+            Self::Paired(_) | Self::Capacity { .. } => None,
             Self::Quantile(metric, q) => {
                 let entry = cell.headline(*metric)?.quantile_entry(*q)?;
                 Some(view::estimate(view::positive(entry.value)?, entry.interval))
@@ -361,6 +372,42 @@ impl Sides<'_> {
             n: (n(&self.base), n(&self.new)),
         }
     }
+}
+
+/// The capacities that searches found, where each of them found one: of several runs on both sides a figure a run, else by their own intervals.
+pub(super) fn of_searches<'a>(
+    (base, new): (&[&RunRecord], &[&RunRecord]),
+    options: &CompareOptions,
+) -> Option<Draft<'a>> {
+    let closed = base.first()?.analysis.capacity.as_ref()?.factor == search::CONCURRENCY;
+    let quantity = Quantity::Capacity { closed };
+    let side = |runs: &[&RunRecord]| -> Option<(Vec<Estimate>, u64)> {
+        let found = runs.iter().map(|run| run.analysis.capacity.as_ref());
+        let found: Vec<&CapacityRecord> = found.collect::<Option<_>>()?;
+        let told = found.iter().map(|found| search::capacity_of(found));
+        let requests = found.iter().map(|found| found.requests).sum();
+        Some((told.collect::<Option<_>>()?, requests))
+    };
+    let ((base, of_base), (new, of_new)) = (side(base)?, side(new)?);
+    let values = |all: &[Estimate]| all.iter().map(|of| of.value).collect::<Vec<_>>();
+    let direction = quantity.direction();
+    let tested = match (base.as_slice(), new.as_slice()) {
+        ([_, _, ..], [_, _, ..]) => {
+            compare_runs(&values(&base), &values(&new), direction, options)?
+        }
+        (base, new) => compare_estimates(base.first()?, new.first()?, direction, options),
+    };
+    Some(Draft {
+        quantity,
+        cell: "search",
+        tested,
+        population: Population {
+            name: "all stages",
+            n: (of_base, of_new),
+        },
+        other_lengths: None,
+        same_plan: true,
+    })
 }
 
 /// What the requests of all closed loops say together, request by request, where those of each cell are too few: cells one after the other, as they ran.

@@ -216,7 +216,7 @@ fn finding(finding: &Finding, longest: usize) -> String {
 pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
     let is_sweep = run.experiment == Benchmark::Throughput;
     let cell = if run.analysis.capacity.is_some() {
-        tables::nearest_stage(run)
+        bench_insight::nearest_stage(run)
     } else if is_sweep {
         fastest(&run.cells)
     } else {

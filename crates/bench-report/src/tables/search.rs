@@ -37,16 +37,6 @@ pub(crate) fn stages<'a>(
     cells.filter(|cell| cell.factors.contains_key(&found.factor))
 }
 
-/// The stage that is nearest to the capacity, of those that do not lie beyond it; none where none was found.
-pub(crate) fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
-    let found = run.analysis.capacity.as_ref()?;
-    let value = found.value?;
-    let load = |cell: &CellRecord| load_level(&cell.load).filter(|load| *load <= value);
-    let told = stages(run, found).filter(|cell| !found.left_out.contains_key(&cell.id));
-    let at = told.filter_map(|cell| Some((cell, load(cell)?)));
-    at.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
-}
-
 /// What a search found, in sentences: the capacity with its interval, what binds, why it ended, and what it cost; absent where none was asked for.
 pub fn capacity_words(run: &RunRecord) -> Option<String> {
     let found = run.analysis.capacity.as_ref()?;
