@@ -239,7 +239,8 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         if run.part().is_some() {
             search.of_part()
         } else {
-            search.found(&asked.all_slos(), &run.cells)
+            let found = search.found(&asked.all_slos(), &run.cells);
+            search::of_one_speed(run, found, &samples)
         }
     });
     if run.analysis.capacity.is_some() {

@@ -13,17 +13,17 @@ mod places;
 mod quiet;
 mod rhythm;
 mod speed;
+mod stages;
 mod stops;
 mod unexplained;
 
 use bench_schema::{
-    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, Stamp, TrustVerdict,
-    Unit,
+    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit,
 };
 
 use crate::advice;
 use crate::draft::{Draft, of_cell};
-use crate::samples::{CellSamples, RequestSample};
+use crate::samples::CellSamples;
 use crate::signals::Signal;
 use crate::view;
 pub(crate) use across::moves_as_much;
@@ -32,8 +32,8 @@ use look::Look;
 pub(crate) use look::{Cover, Prompts, median, quantile};
 pub(crate) use machines::is_local;
 use quiet::Quiet;
-use rhythm::Rhythm;
 use speed::Change;
+pub(crate) use stages::{SpeedChange, StageSamples, change, swing};
 pub(crate) use stops::Stops;
 
 /// Share of the users' time, or of the requests, below which a cause costs nobody anything.
@@ -118,38 +118,6 @@ fn advise(found: &mut [Finding], run: &RunRecord) {
             finding.advice.clear();
         }
     }
-}
-
-/// A speed that rises and falls again and again over the stages of a search, where no stage is long enough to show it: the period in ns, and the time per token in its
-/// quickest and its slowest part, over the usual one. What follows the load of a stage is taken out.
-pub(crate) fn swing(
-    run: &RunRecord,
-    stages: &[(f64, &CellRecord, &CellSamples)],
-) -> Option<(f64, [f64; 2])> {
-    let mut loads: Vec<(Stamp, f64, f64)> = Vec::new();
-    let mut requests = Vec::new();
-    for (load, _, samples) in stages {
-        let own = samples.requests.iter();
-        loads.extend(own.filter_map(|request| Some((request.start, *load, request.tpot()?))));
-        requests.extend(samples.requests.iter().map(|request| RequestSample {
-            repeat: 0,
-            ..request.clone()
-        }));
-    }
-    loads.sort_by_key(|(at, ..)| *at);
-    let by_load: Vec<(f64, f64)> = loads.iter().map(|(_, load, tpot)| (*load, *tpot)).collect();
-    let line = bench_metrics::linear_fit(&by_load, bench_metrics::LEVEL)?;
-    let all = CellSamples {
-        requests,
-        ..CellSamples::default()
-    };
-    let look = Look::of(run, stages.first()?.1, Some(&all));
-    let points = loads
-        .iter()
-        .map(|(at, load, tpot)| (look.ns(*at), tpot / line.at(*load)));
-    let points: Vec<(f64, f64)> = points.filter(|(_, slow)| *slow > 0.0).collect();
-    let rhythm = Rhythm::of(&look, &points)?;
-    Some((rhythm.period, [rhythm.low, rhythm.high]))
 }
 
 /// Leaves out that the server's metrics should be read, where they were.
@@ -644,7 +612,3 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         .in_unit(Known::Throughput, throughput, unit)
         .done()
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/diagnosis_swing.rs"]
-mod swing_tests;

@@ -14,7 +14,7 @@ use bench_schema::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::diagnosis;
+use crate::diagnosis::{self, SpeedChange};
 use crate::samples::CellSamples;
 use crate::text;
 use crate::trust;
@@ -679,18 +679,73 @@ pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>
     });
 }
 
+/// The stages that a search did not leave out, with their requests.
+fn stages_of<'a>(
+    run: &'a RunRecord,
+    found: &CapacityRecord,
+    samples: &'a [CellSamples],
+) -> Vec<diagnosis::StageSamples<'a>> {
+    let stage = |cell: &'a CellRecord| {
+        let load = load_of(cell, found.factor == CONCURRENCY)?;
+        let own = samples.iter().find(|own| own.cell == cell.id)?;
+        (!found.left_out.contains_key(&cell.id)).then_some((load, cell, own))
+    };
+    run.cells.iter().filter_map(stage).collect()
+}
+
+/// What a search found, of a server that kept its speed meanwhile: of one that did not, early stages tell of another server than late ones do.
+pub(crate) fn of_one_speed(
+    run: &RunRecord,
+    found: CapacityRecord,
+    samples: &[CellSamples],
+) -> CapacityRecord {
+    let told = [
+        SearchEnd::Precise,
+        SearchEnd::Budget,
+        SearchEnd::Unsteady,
+        SearchEnd::NotMonotone,
+    ];
+    let stages = stages_of(run, &found, samples);
+    let change = told
+        .contains(&found.stopped)
+        .then(|| diagnosis::change(run, &stages));
+    let Some(change) = change.flatten() else {
+        return found;
+    };
+    let how = match change {
+        SpeedChange::From(stage, times) => format!(
+            "from stage {} on, a token took {} times as long as before",
+            stages.get(stage).map_or("", |(_, cell, _)| &cell.id),
+            text::number(times)
+        ),
+        SpeedChange::Gradual(times) => format!(
+            "it moved from stage to stage, and a token took {} times as long in the last one as in the first",
+            text::number(times)
+        ),
+    };
+    let objectives = found.objectives.into_iter();
+    let objectives = objectives.map(|own| SearchAsked::of_objective(&own.slo, None));
+    CapacityRecord {
+        stopped: SearchEnd::Unsteady,
+        why: Some(format!(
+            "the server's speed changed during the search: {how}, with as many requests in flight; search again when it is stable"
+        )),
+        value: None,
+        low: None,
+        high: None,
+        binding: None,
+        objectives: objectives.collect(),
+        ..found
+    }
+}
+
 /// That the server's speed rose and fell meanwhile: stages shorter than its period each met a part of it.
 pub(crate) fn doubt_a_swing(
     run: &RunRecord,
     found: &CapacityRecord,
     samples: &[CellSamples],
 ) -> Option<TrustReason> {
-    let stage = |cell| {
-        let load = load_of(cell, found.factor == CONCURRENCY)?;
-        let own = samples.iter().find(|own| own.cell == cell.id)?;
-        (!found.left_out.contains_key(&cell.id)).then_some((load, cell, own))
-    };
-    let stages: Vec<_> = run.cells.iter().filter_map(stage).collect();
+    let stages = stages_of(run, found, samples);
     let (period, [low, high]) = diagnosis::swing(run, &stages)?;
     Some(TrustReason {
         next: Some("find out what slows the server down again and again, and search again; a longer `--budget` averages over more periods".to_owned()),

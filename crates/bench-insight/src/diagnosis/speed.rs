@@ -875,6 +875,15 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
     look.seen.iter().filter_map(point).collect()
 }
 
+/// The time per token of each request, and how many others were answered meanwhile on average.
+pub(super) fn times_per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let points = tokens(look);
+    points
+        .iter()
+        .map(|point| (point.value, point.beside))
+        .collect()
+}
+
 #[cfg(test)]
 #[path = "../../tests/unit/diagnosis_speed.rs"]
 mod tests;

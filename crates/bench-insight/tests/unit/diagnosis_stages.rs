@@ -14,13 +14,25 @@ fn noise(seed: u64) -> f64 {
 
 /// A search of fourteen stages of eight seconds around 36 requests/s; the time per token is told of an instant and a load.
 fn searched(tpot: impl Fn(f64, f64) -> f64) -> Option<(f64, [f64; 2])> {
+    with_stages(|stage| 36.0 * [0.93, 1.08][stage % 2], tpot, swing)
+}
+
+fn changed(tpot: impl Fn(f64, f64) -> f64) -> Option<SpeedChange> {
+    with_stages(|stage| 36.0 * [0.93, 1.08][stage % 2], tpot, change)
+}
+
+fn with_stages<T>(
+    load: impl Fn(usize) -> f64,
+    tpot: impl Fn(f64, f64) -> f64,
+    found: impl Fn(&RunRecord, &[StageSamples<'_>]) -> T,
+) -> T {
     let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
     let run = RunRecord::from_json(stored).unwrap();
     let (mut at, mut id) = (0.0, 0);
     let second = |at: f64| Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(at);
     let mut stages = Vec::new();
     for stage in 0..14 {
-        let load = 36.0 * [0.93, 1.08][stage % 2];
+        let load = load(stage);
         let mut cell = run.cells[0].clone();
         cell.id = format!("s{stage}");
         cell.load = Load::Open {
@@ -34,7 +46,7 @@ fn searched(tpot: impl Fn(f64, f64) -> f64) -> Option<(f64, [f64; 2])> {
         };
         let end = at + 8.0;
         while at < end {
-            at += (1.0 + noise(3 * id)) / load;
+            at -= (1.0 - noise(3 * id).abs()).max(1e-6).ln() / load;
             id += 1;
             let each = tpot(at, load) * (1.0 + 0.1 * noise(7 * id + 1));
             samples.requests.push(RequestSample {
@@ -53,7 +65,7 @@ fn searched(tpot: impl Fn(f64, f64) -> f64) -> Option<(f64, [f64; 2])> {
     let stages: Vec<_> = (stages.iter())
         .map(|(load, cell, samples)| (*load, cell, samples))
         .collect();
-    swing(&run, &stages)
+    found(&run, &stages)
 }
 
 #[test]
@@ -69,4 +81,32 @@ fn a_steady_server_does_not_swing_although_its_load_does() {
     assert_eq!(searched(|_, _| 0.005), None);
     assert_eq!(searched(|_, load| 0.005 * (load / 36.0).powi(3)), None);
     assert_eq!(searched(|at, _| 0.005 * (1.0 + at / 112.0)), None);
+}
+
+#[test]
+fn a_server_that_becomes_slower_during_a_search_is_noticed() {
+    let step = |at: f64| if at < 56.0 { 0.005 } else { 0.0065 };
+    let Some(SpeedChange::From(stage, times)) = changed(|at, _| step(at)) else {
+        panic!("{:?}", changed(|at, _| step(at)));
+    };
+    assert!(
+        (7..=8).contains(&stage) && (times - 1.3).abs() < 0.05,
+        "{stage} {times}"
+    );
+    let steady = |at: f64| 0.005 * (1.0 + at / 112.0);
+    let Some(SpeedChange::Gradual(times)) = changed(|at, _| steady(at)) else {
+        panic!("{:?}", changed(|at, _| steady(at)));
+    };
+    assert!(times > 1.6, "{times}");
+}
+
+#[test]
+fn a_server_that_keeps_its_speed_does_not_change_although_its_load_does() {
+    assert_eq!(changed(|_, _| 0.005), None);
+    assert_eq!(changed(|_, load| 0.005 * (load / 36.0).powi(3)), None);
+    // what is slower at more load alone is no other server
+    let rising = |stage: usize| 20.0 + 2.0 * stage as f64;
+    let slower = |_, load: f64| 0.005 * if load > 34.0 { 1.3 } else { 1.0 };
+    assert_eq!(with_stages(rising, slower, change), None);
+    assert_eq!(with_stages(rising, |_, load| 0.0002 * load, change), None);
 }

@@ -1,0 +1,237 @@
+//! The server's speed over the stages of a search, of which each has a load of its own and is too short to tell it alone.
+
+use std::collections::BTreeMap;
+
+use bench_schema::{CellRecord, RunRecord, Stamp};
+
+use super::look::{Look, median, quantile};
+use super::rhythm::Rhythm;
+use super::speed;
+use crate::samples::{CellSamples, RequestSample};
+
+/// A stage: its load, its cell, and its requests.
+pub(crate) type StageSamples<'a> = (f64, &'a CellRecord, &'a CellSamples);
+
+/// A speed that rises and falls again and again over the stages of a search, where no stage is long enough to show it: the period in ns, and the time per token in its
+/// quickest and its slowest part, over the usual one. What follows the load of a stage is taken out.
+pub(crate) fn swing(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<(f64, [f64; 2])> {
+    let mut loads: Vec<(Stamp, f64, f64)> = Vec::new();
+    let mut requests = Vec::new();
+    for (load, _, samples) in stages {
+        let own = samples.requests.iter();
+        loads.extend(own.filter_map(|request| Some((request.start, *load, request.tpot()?))));
+        requests.extend(samples.requests.iter().map(|request| RequestSample {
+            repeat: 0,
+            ..request.clone()
+        }));
+    }
+    loads.sort_by_key(|(at, ..)| *at);
+    let by_load: Vec<(f64, f64)> = loads.iter().map(|(_, load, tpot)| (*load, *tpot)).collect();
+    let line = bench_metrics::linear_fit(&by_load, bench_metrics::LEVEL)?;
+    let all = CellSamples {
+        requests,
+        ..CellSamples::default()
+    };
+    let look = Look::of(run, stages.first()?.1, Some(&all));
+    let points = loads
+        .iter()
+        .map(|(at, load, tpot)| (look.ns(*at), tpot / line.at(*load)));
+    let points: Vec<(f64, f64)> = points.filter(|(_, slow)| *slow > 0.0).collect();
+    let rhythm = Rhythm::of(&look, &points)?;
+    Some((rhythm.period, [rhythm.low, rhythm.high]))
+}
+
+/// That the server was of another speed later on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SpeedChange {
+    /// From the stage at this place of those that were given on: how many times as long a token took.
+    From(usize, f64),
+    /// More with each stage: how many times as long a token took in the last one as in the first.
+    Gradual(f64),
+}
+
+/// Stages on each side of a change, at least.
+const EACH: usize = 2;
+/// And in all, of a gradual one.
+const FEWEST: usize = 6;
+/// A change that is told, as a logarithm.
+const TOLD: f64 = 0.077;
+/// How many times what stages differ by on either side lies between the two, and what they may always differ by.
+const APART: f64 = 3.0;
+const ALIKE: f64 = 0.01;
+/// Of the pairs of stages, how many more are in order than are not, a share.
+const IN_ORDER: f64 = 0.9;
+
+/// Whether the server became slower or quicker over the stages of a search, in order of time: by the time per token of requests beside which equally many were answered,
+/// so that the load of a stage has no part in it. A change that more load would make too is none.
+pub(crate) fn change(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<SpeedChange> {
+    let quick = stages.iter();
+    let quick = quick.map(|(_, cell, samples)| of_stage(&Look::of(run, cell, Some(samples))));
+    let speeds = speeds(&quick.collect::<Vec<_>>()).into_iter();
+    let speeds = speeds.filter_map(|(place, slow)| {
+        let load = stages.get(place)?.0;
+        Some(Speed { place, load, slow })
+    });
+    let speeds: Vec<Speed> = speeds.collect();
+    step(&speeds).or_else(|| gradual(&speeds))
+}
+
+/// How slow the server was in the stage at a place, as a logarithm around 0, and the load of that.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    place: usize,
+    load: f64,
+    slow: f64,
+}
+
+/// Of each number of answers under way: the quicker time per token of the requests beside it, as a logarithm, and how many requests it is known of.
+type Quick = BTreeMap<u64, (f64, f64)>;
+
+fn of_stage(look: &Look<'_>) -> Quick {
+    /// Requests of which that is known, and their least part of the stage; and of more nothing is known better.
+    const KNOWN: f64 = 4.0;
+    const PART: f64 = 0.05;
+    const MOST: f64 = 200.0;
+    let mut by_others: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    let tokens = speed::times_per_token(look);
+    for (time, beside) in &tokens {
+        let others = bench_schema::whole(beside.round());
+        by_others.entry(others).or_default().push(*time);
+    }
+    let least = KNOWN.max(PART * tokens.len() as f64);
+    let told = by_others.into_iter();
+    let told = told.filter(|(_, own)| own.len() as f64 >= least);
+    let told = told.filter_map(|(others, own)| {
+        let n = own.len() as f64;
+        Some((others, (quantile(own, 0.25)?.ln(), n.min(MOST))))
+    });
+    told.collect()
+}
+
+/// How slow the server was in each stage, as a logarithm around 0, by their places; of the most that can be held against each other.
+fn speeds(quick: &[Quick]) -> Vec<(usize, f64)> {
+    const ROUNDS: usize = 100;
+    let members = comparable(quick);
+    let mut known: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, of) in &members {
+        for others in of.keys() {
+            *known.entry(*others).or_default() += 1;
+        }
+    }
+    let shared = |of: &Quick| -> Vec<(u64, f64, f64)> {
+        let told = of.iter().filter(|(others, _)| known.get(others) > Some(&1));
+        told.map(|(others, (log, weight))| (*others, *log, *weight))
+            .collect()
+    };
+    let stages = members.iter().map(|(place, of)| (*place, shared(of)));
+    let stages: Vec<_> = stages.filter(|(_, of)| !of.is_empty()).collect();
+    let mut slow = vec![0.0; stages.len()];
+    for _ in 0..ROUNDS {
+        let mut usual: Quick = Quick::new();
+        for ((_, of), slow) in stages.iter().zip(&slow) {
+            for (others, log, weight) in of {
+                let sum = usual.entry(*others).or_default();
+                *sum = (sum.0 + weight * (log - slow), sum.1 + weight);
+            }
+        }
+        let of_stage = |(_, of): &(usize, Vec<(u64, f64, f64)>)| {
+            let off = of.iter().filter_map(|(others, log, weight)| {
+                let (sum, all) = usual.get(others)?;
+                Some(weight * (log - sum / all))
+            });
+            off.sum::<f64>() / of.iter().map(|(.., weight)| weight).sum::<f64>()
+        };
+        slow = stages.iter().map(of_stage).collect();
+        let middle = median(slow.clone()).unwrap_or(0.0);
+        for slow in &mut slow {
+            *slow -= middle;
+        }
+    }
+    let places = stages.iter().map(|(place, _)| *place);
+    places.zip(slow).collect()
+}
+
+/// The most stages that have numbers of answers under way in common, each with some other, and their places.
+fn comparable(quick: &[Quick]) -> Vec<(usize, &Quick)> {
+    let mut groups: Vec<Vec<(usize, &Quick)>> = Vec::new();
+    for own in quick.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
+        let in_common = |group: &Vec<(usize, &Quick)>| {
+            let mut others = group.iter().flat_map(|(_, of)| of.keys());
+            others.any(|others| own.1.contains_key(others))
+        };
+        let (near, far): (Vec<_>, Vec<_>) = groups.into_iter().partition(in_common);
+        groups = far;
+        groups.push(near.into_iter().flatten().chain([own]).collect());
+    }
+    let mut most = groups.into_iter().max_by_key(Vec::len).unwrap_or_default();
+    most.sort_unstable_by_key(|(place, _)| *place);
+    most
+}
+
+/// A change from one stage to the next, or within one: all before are quicker than all after, or slower, by more than they differ among themselves.
+fn step(told: &[Speed]) -> Option<SpeedChange> {
+    let mut best: (f64, Option<SpeedChange>) = (APART, None);
+    for meanwhile in [0, 1] {
+        for at in EACH..told.len().saturating_sub(EACH + meanwhile - 1) {
+            let (before, after) = (told.get(..at)?, told.get(at + meanwhile..)?);
+            let apart = middle(after) - middle(before);
+            let (slow, quick) = if apart > 0.0 {
+                (after, before)
+            } else {
+                (before, after)
+            };
+            let ((low, high), (least, most)) = (ends(slow), ends(quick));
+            let clear = (low - most) / ((high - low).max(most - least) + ALIKE);
+            let from = after.first()?.place;
+            if apart.abs() > TOLD && clear > best.0 && !more_load_does_it(slow, quick) {
+                best = (clear, Some(SpeedChange::From(from, apart.exp())));
+            }
+        }
+    }
+    best.1
+}
+
+/// Stages that all but follow each other.
+fn gradual(told: &[Speed]) -> Option<SpeedChange> {
+    let (first, last) = (told.first()?.slow, told.last()?.slow);
+    let n = told.len();
+    // 1 where slower stages are those of more, -1 where those of less
+    let order = |value: &dyn Fn(&Speed) -> f64| {
+        let pairs = told.iter().enumerate();
+        let pairs = pairs.flat_map(|(i, a)| told.iter().skip(i + 1).map(move |b| (a, b)));
+        let signs = pairs.map(|(a, b)| {
+            let order = value(b).total_cmp(&value(a)) as i32 * b.slow.total_cmp(&a.slow) as i32;
+            f64::from(order)
+        });
+        signs.sum::<f64>() / (n * (n - 1) / 2) as f64
+    };
+    let by_time = order(&|stage| stage.place as f64);
+    let by_load = order(&|stage| stage.load);
+    let is_told = n >= FEWEST && by_time.abs() >= IN_ORDER && (last - first).abs() > TOLD;
+    (is_told && by_load < IN_ORDER / 2.0).then(|| SpeedChange::Gradual((last - first).exp()))
+}
+
+/// Whether all the slow stages have more load than all the quick ones.
+fn more_load_does_it(slow: &[Speed], quick: &[Speed]) -> bool {
+    let least = slow
+        .iter()
+        .map(|stage| stage.load)
+        .fold(f64::INFINITY, f64::min);
+    quick.iter().all(|stage| stage.load < least)
+}
+
+fn middle(stages: &[Speed]) -> f64 {
+    median(stages.iter().map(|stage| stage.slow).collect()).unwrap_or(0.0)
+}
+
+fn ends(stages: &[Speed]) -> (f64, f64) {
+    let all = || stages.iter().map(|stage| stage.slow);
+    (
+        all().fold(f64::INFINITY, f64::min),
+        all().fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/diagnosis_stages.rs"]
+mod tests;
