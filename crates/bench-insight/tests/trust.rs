@@ -358,38 +358,26 @@ fn an_open_loop_whose_answers_outlast_it_is_not_measured_at_its_rate() {
 
 #[test]
 fn a_client_that_stood_still_makes_the_rate_of_a_closed_loop_too_low() {
-    let still = |share: f64, on_purpose: f64| {
+    let still = |ms: i64| {
         closed(|c| {
             c.windows.whole.as_mut().unwrap().seconds = 10.0;
-            let share_of = |share: f64| Nanos::from_secs_f64(10.0 * share);
-            c.client.lag = Some(LagRecord {
-                max: share_of(share + on_purpose),
-                ..lag(10, 1000)
-            });
-            c.client.pause = Some(share_of(on_purpose));
+            c.client.lag = Some(lag(10, 1000));
+            c.client.behind = Some(Nanos::from_millis(ms));
         })
     };
-    assert!(judged(&[still(0.02, 0.5)]).reasons.is_empty());
-    speaks(
-        &judged(&[still(0.05, 0.0)]),
-        "stood_still",
-        TrustVerdict::Doubtful,
-    );
-    speaks(
-        &judged(&[still(0.33, 0.0)]),
-        "stood_still",
-        TrustVerdict::Untrusted,
-    );
-    let in_many_pieces = closed(|c| {
-        c.windows.whole.as_mut().unwrap().seconds = 10.0;
-        c.client.lag = Some(lag(10, 1000));
-        c.client.behind = Some(Nanos::from_millis(2000));
+    let code = "stood_still";
+    assert!(judged(&[still(200)]).reasons.is_empty());
+    speaks(&judged(&[still(500)]), code, TrustVerdict::Doubtful);
+    speaks(&judged(&[still(3300)]), code, TrustVerdict::Untrusted);
+    // what never ends is read late all the time
+    let late = closed(|c| {
+        c.client.lag = Some(LagRecord {
+            max: Nanos::from_millis(4000),
+            ..lag(10, 1000)
+        });
     });
-    speaks(
-        &judged(&[in_many_pieces]),
-        "stood_still",
-        TrustVerdict::Untrusted,
-    );
+    let reasons = judged(&[late]).reasons;
+    assert!(reasons.iter().all(|r| r.code != code), "{reasons:?}");
 }
 
 fn lateness(p99_us: f64) -> Distribution {

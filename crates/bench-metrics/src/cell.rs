@@ -130,7 +130,7 @@ pub struct CellSummary {
     pub analysis: CellAnalysis,
     /// Read-return minus arrival of content events.
     pub lag: Option<LagRecord>,
-    /// How long something that had arrived waited to be read, where that was long.
+    /// How long something that had arrived waited to be read, where that was long and nothing was read meanwhile.
     pub behind: Option<Nanos>,
     /// How exact the stamps are.
     pub stamps: Option<StampRecord>,
@@ -198,6 +198,8 @@ pub struct CellAccumulator {
     timeline: Timeline,
     lag: Histogram,
     behind: Spells,
+    /// When it read what had waited so long.
+    at_work: Spells,
     widths: Histogram,
     events: u64,
     /// Refusals after which a slot of a closed loop left the server alone.
@@ -207,6 +209,8 @@ pub struct CellAccumulator {
 
 /// Lag from which on the client was behind, and not only woken late.
 const BEHIND: Nanos = Nanos::from_millis(20);
+/// How long after something was read the client is taken to have worked on it: a stream that never ends is read without a pause, and late all the same.
+const AT_WORK: Nanos = Nanos::from_millis(5);
 
 /// Spans of time, each instant once: by their starts, apart from each other.
 #[derive(Clone, Debug, Default)]
@@ -227,6 +231,15 @@ impl Spells {
     fn length(&self) -> Nanos {
         self.0.iter().map(|(from, to)| *to - *from).sum()
     }
+
+    /// The length of what lies in none of `others`.
+    fn length_without(&self, others: &Self) -> Nanos {
+        let mut both = others.clone();
+        for (from, to) in &self.0 {
+            both.add(*from, *to);
+        }
+        both.length() - others.length()
+    }
 }
 
 impl CellAccumulator {
@@ -245,6 +258,7 @@ impl CellAccumulator {
             timeline: Timeline::default(),
             lag: Histogram::new(exact_to_a_thousandth),
             behind: Spells::default(),
+            at_work: Spells::default(),
             widths: Histogram::new(exact_to_a_thousandth),
             events: 0,
             backed_off: 0,
@@ -377,6 +391,7 @@ impl CellAccumulator {
         for (at, lag) in events.stamps().zip(events.lags()) {
             if lag >= BEHIND {
                 self.behind.add(at, at + lag);
+                self.at_work.add(at + lag, at + lag + AT_WORK);
             }
         }
         for (_, width) in events.bounds() {
@@ -471,7 +486,8 @@ impl CellAccumulator {
             phases: phases::shares(&chosen, headline, baseline),
             analysis,
             lag: lag_record(&self.lag),
-            behind: Some(self.behind.length()).filter(|all| *all > Nanos::ZERO),
+            behind: Some(self.behind.length_without(&self.at_work))
+                .filter(|all| *all > Nanos::ZERO),
             stamps: stamp_record(&self.widths, self.events),
             cap_hits: self.cap_hits,
             offered_rate_per_s: open_loop::sent(repeats.iter()),

@@ -422,7 +422,8 @@ pub struct ClientRecord {
     /// The longest pause that a worker made on purpose before it read (late reading), a part of the lag; absent where it made none.
     /// Since 1.1.
     pub pause: Option<Nanos>,
-    /// Time in which something that had arrived waited for 20 ms or more to be read, each instant once; absent where nothing did. Since 2.0.
+    /// Time in which something that had arrived waited for 20 ms or more to be read, and nothing was read, each instant once; absent where nothing did.
+    /// Since 2.0.
     pub behind: Option<Nanos>,
     /// How exact the stamps are.
     pub stamps: Option<StampRecord>,

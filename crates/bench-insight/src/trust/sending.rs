@@ -160,16 +160,14 @@ pub(super) fn connection_full(scene: &Scene<'_>) -> Option<Seen> {
     Some(Seen::new(share, what))
 }
 
-/// How long something waited to be read, beside what the client waits on purpose, in one piece or in many: it stood still then, and so did the slots of a closed
-/// loop, though no latency shows it.
+/// How long something waited to be read and nothing was, in one piece or in many: the client stood still then, and so did the slots of a closed loop, though no
+/// latency shows it.
 pub(super) fn stood_still(scene: &Scene<'_>) -> Option<Seen> {
     const NOTICED: Nanos = Nanos::from_millis(100);
     if scene.cell.load.is_open() {
         return None;
     }
-    let client = &scene.cell.client;
-    let longest = client.lag.as_ref()?.max - client.pause.unwrap_or_default();
-    let still = longest.max(client.behind.unwrap_or_default());
+    let still = scene.cell.client.behind?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
     let share = still.as_secs_f64() / view::positive(seconds)?;
     let what = format!(
