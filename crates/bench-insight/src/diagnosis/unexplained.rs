@@ -294,20 +294,34 @@ fn arrivals<'a>(look: &'a Look<'a>) -> Vec<Arrival<'a>> {
     let spans = look.seen.iter().map(|s| (s.sent, s.end));
     let mut spans: Vec<(f64, f64)> = spans.chain(lost).collect();
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Of few prompts all may be late that are as long: by others they take no longer than these, or than as many tokens of theirs.
+    let mut kinds: Vec<(f64, f64)> = look
+        .prefills()
+        .iter()
+        .map(|p| (p.quick, p.tokens as f64))
+        .collect();
+    kinds.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    kinds.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    let quick = |p: &super::look::Prefill| {
+        let by = kinds
+            .iter()
+            .map(|(quick, n)| quick * (p.tokens as f64 / n.max(1.0)).max(1.0));
+        by.fold(p.quick, f64::min)
+    };
     let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
-    let mut order: Vec<_> = with_ttft.zip(look.prefills()).collect();
+    let mut order: Vec<_> = with_ttft.zip(look.prefills().iter().map(quick)).collect();
     order.sort_by(|a, b| a.0.sent.total_cmp(&b.0.sent));
     let over = order
         .iter()
-        .filter_map(|(seen, p)| Some(seen.request.ttft? / p.quick));
+        .filter_map(|(seen, quick)| Some(seen.request.ttft? / quick));
     let quickest = quantile(over.collect(), 0.1).unwrap_or(1.0);
     let (mut before, mut busy_until) = (0, f64::NEG_INFINITY);
-    let arrival = |(seen, prefill): (&'a Seen<'a>, &super::look::Prefill)| {
+    let arrival = |(seen, quick): (&'a Seen<'a>, f64)| {
         while let Some((_, end)) = spans.get(before).filter(|span| span.0 < seen.sent) {
             busy_until = busy_until.max(*end);
             before += 1;
         }
-        let (ttft, quick) = (seen.request.ttft?, quickest * prefill.quick);
+        let (ttft, quick) = (seen.request.ttft?, quickest * quick);
         Some(Arrival {
             seen,
             idle: seen.sent - busy_until,
@@ -334,7 +348,8 @@ fn parting(all: &[Arrival<'_>]) -> Option<f64> {
 /// Requests that come after nothing was under way for a while, where these wait for their first token and those that come sooner do not: the server
 /// sleeps meanwhile. Those that come while it wakes up wait as well.
 pub(super) fn after_idle(look: &Look<'_>) -> Option<Finding> {
-    const FEWEST_OF_A_KIND: usize = 5;
+    const WAKES: usize = 4;
+    const OTHERS: usize = 5;
     let mut all = arrivals(look);
     // nobody knows what was before the first
     all.retain(|a| a.late || a.idle.is_finite());
@@ -344,16 +359,20 @@ pub(super) fn after_idle(look: &Look<'_>) -> Option<Finding> {
     let meets_it =
         |a: &&Arrival<'_>| a.idle >= least || waking.within(a.seen.sent, a.seen.sent + 1.0) > 0.0;
     let others = || all.iter().filter(|a| !meets_it(a));
-    let late_of = |of: &mut dyn Iterator<Item = &Arrival<'_>>| of.filter(|a| a.late).count();
-    let (late_wakes, late_others) = (late_of(&mut wakes()), late_of(&mut others()));
-    let parted = late_wakes >= FEWEST_OF_A_KIND
-        && others().count() >= FEWEST_OF_A_KIND
+    // who waits a little beside others does not wait for that
+    let wakes_in = median(wakes().filter(|a| a.late).map(|a| a.beyond).collect())?;
+    let late_wakes = wakes().filter(|a| a.late).count();
+    let late_others = others()
+        .filter(|a| a.late && a.beyond >= wakes_in / 2.0)
+        .count();
+    let parted = late_wakes >= WAKES
+        && others().count() >= OTHERS
         && late_wakes * 10 >= wakes().count() * 9
         && late_others * 10 <= others().count();
     let slow: Vec<_> = all.iter().filter(meets_it).filter(|a| a.late).collect();
     let cost = slow.iter().map(|a| a.beyond).sum::<f64>() / look.taken();
     let ratio = |a: &&Arrival<'_>| a.seen.request.ttft.map(|ttft| ttft / (ttft - a.beyond));
-    (parted && look.seen.len() >= FEWEST && cost >= super::LEAST).then_some(())?;
+    (parted && cost >= super::LEAST).then_some(())?;
     Draft::in_cell(Cause::SlowRequests, cost, look.cell)
         .because(Known::SlowAfterIdle, least)
         .because(Known::LateShare, slow.len() as f64 / all.len() as f64)

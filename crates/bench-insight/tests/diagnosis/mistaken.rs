@@ -500,6 +500,8 @@ fn a_server_that_sleeps_while_nobody_asks_is_told_as_such() {
     for request in &mut samples[0].requests {
         if (request.start - busy_until).as_secs_f64() > 0.7 {
             awake_at = request.start + wake_up;
+            // no prompt of this length finds it awake
+            request.input_tokens = Some(85);
         }
         // whoever comes meanwhile waits as well
         let late = (awake_at - request.start).or_zero();
