@@ -141,7 +141,8 @@ fn coarse_failures(found: &Distribution, lost: u64) -> Option<FailureView> {
 }
 
 /// Sets between which values each quantile lies. A quantile never falls when a value rises, so that every value at its least gives the
-/// quantile's least, and every value at its most its most. Where those are more than 2 % off, trust judges the quantile; one that is the largest value, or of a
+/// quantile's least, and every value at its most its most. The interval of a mean reaches as far, but that of gaps: what one is longer by, its neighbour is shorter by.
+/// Where those are more than 2 % off, trust judges the quantile; one that is the largest value, or of a
 /// metric by which no run is judged, is not told.
 fn set_ends(found: &mut Distribution, metric: Metric, least: &[f64], most: &[f64]) {
     const OPEN: f64 = 0.02;
@@ -150,6 +151,11 @@ fn set_ends(found: &mut Distribution, metric: Metric, least: &[f64], most: &[f64
             let differs = |end: &f64| end.total_cmp(&entry.value).is_ne();
             entry.at_least = Some(least.quantile(entry.q)).filter(differs);
             entry.at_most = Some(most.quantile(entry.q)).filter(differs);
+        }
+        let gaps = matches!(metric, Metric::Icl | Metric::Itl);
+        if let Some(interval) = found.mean_interval.as_mut().filter(|_| !gaps) {
+            interval.low -= (found.mean - least.mean()).max(0.0);
+            interval.high += (most.mean() - found.mean).max(0.0);
         }
         let n = crate::num::float(most.len());
         let by_others = !matches!(metric, Metric::Ttst | Metric::Ttfa);

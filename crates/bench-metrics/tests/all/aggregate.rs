@@ -340,6 +340,12 @@ fn bounded_stamps_are_counted_and_give_quantiles_two_ends() {
     let ttft = &cell.metrics[&Metric::Ttft];
     assert_eq!(ttft.bounded_share, Some(1.0));
     assert_near(ttft.quantiles[0].at_least, 15e6, 1e-9);
+    // All are alike, so that nothing but the stamps is open of the means.
+    let ends = |metric: Metric| cell.metrics[&metric].mean_interval.as_ref().unwrap();
+    let of = |metric: Metric| (ends(metric).low / 1e6, ends(metric).high / 1e6);
+    assert_eq!(of(Metric::Ttft), (15.0, 20.0));
+    assert_eq!(of(Metric::E2e), (30.0, 30.0));
+    assert_eq!(of(Metric::Icl), (10.0, 10.0));
     // Of ten values p95 is the largest, and a second token by itself has no rule: neither can be told to 2 %.
     let told = |metric: Metric| cell.metrics[&metric].quantiles.iter().map(|entry| entry.q);
     assert_eq!(told(Metric::Ttft).collect::<Vec<_>>(), [0.5, 0.9]);

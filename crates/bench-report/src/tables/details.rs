@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    CellRecord, Distribution, Metric, Nanos, PhaseShares, ResourceSummary, RunRecord, SeriesKey,
-    Unit,
+    CellRecord, Distribution, Interval, Metric, Nanos, PhaseShares, ResourceSummary, RunRecord,
+    SeriesKey, Unit,
 };
 
 use super::results::unbounded;
@@ -34,7 +34,8 @@ pub(crate) fn distributions(run: &RunRecord, metrics: &[Metric], title: &str) ->
         .count("n", |(.., seen)| seen.n)
         .number(("mean", unit), move |(.., seen)| seen.mean / scale)
         .number(("± 95 %", unit), move |(.., seen)| {
-            seen.mean_interval.map(|i| (i.high - i.low) / 2.0 / scale)
+            let sides = |i: &Interval| (i.high - seen.mean).max(seen.mean - i.low);
+            seen.mean_interval.as_ref().map(|i| sides(i) / scale)
         })
         .number(("sd", unit), move |(.., seen)| seen.sd.map(|sd| sd / scale))
         .number(("min", unit), move |(.., seen)| seen.min / scale);
