@@ -180,7 +180,7 @@ fn full_load(
     let reached = in_flight
         .steps()
         .find(|s| s.1 >= usual)
-        .map_or(first.sent, |s| s.0);
+        .map_or(first.sent, |s| s.0.max(first.sent));
     if reached >= last.sent {
         return Err("the number in flight grew until the last request was sent".to_owned());
     }

@@ -50,6 +50,24 @@ fn open(rate_per_s: f64) -> Load {
     }
 }
 
+/// Four were in flight until 900 ms, those of the warm-up; the first of the measured ones is sent at 1 s.
+#[test]
+fn what_the_warm_up_had_in_flight_begins_no_window_of_a_loop_that_thinks() {
+    let flights: Vec<Flight> = (0..80)
+        .map(|i| flight(1_000.0 + 25.0 * f64::from(i), 100.0, 20.0))
+        .collect();
+    let warmup = (0..4).map(|_| flight(0.0, 900.0, 20.0));
+    let all: Vec<Flight> = warmup.chain(flights.iter().copied()).collect();
+    let in_flight = InFlight::of(all.iter().map(|f| (f.sent, f.ended)));
+    let mut load = closed(4);
+    if let Load::Closed { think_time, .. } = &mut load {
+        *think_time = Some(Nanos::from_millis(10));
+    }
+    let found = find_steady(flights.iter().copied(), &in_flight, &load);
+    let window = found.window.expect("a window");
+    assert!(window.from >= flights[0].sent, "{window:?}");
+}
+
 #[test]
 fn a_closed_loop_is_steady_while_full() {
     let flights = closed_loop(8, 40, &mut Noise::seeded(1), |_| 50.0);
