@@ -295,6 +295,7 @@ impl RunFolder {
             let cells = self.record.cells.iter_mut();
             for cell in cells.filter(|cell| cell.id == known.cell) {
                 cell.ended_early = cell.ended_early.take().or(known.ended_early.clone());
+                cell.ended_by = cell.ended_by.or(known.ended_by);
             }
         }
         Some(begun)

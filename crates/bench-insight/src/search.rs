@@ -9,8 +9,9 @@ use bench_metrics::{
     Budget, Crossing, Estimate, Found, LEVEL, Measure, Next, Search, Stage, share_interval,
 };
 use bench_schema::{
-    CapacityRecord, Cause, CellRecord, Counts, Finding, Load, Metric, ObjectiveCapacity, Origin,
-    RunRecord, SearchEnd, Slo, SloOutcome, Trust, TrustReason, TrustVerdict, Unit, counted,
+    CapacityRecord, Cause, CellRecord, Counts, FailureKind, Finding, Load, Metric,
+    ObjectiveCapacity, Origin, RunRecord, SearchEnd, Slo, SloOutcome, Trust, TrustReason,
+    TrustVerdict, Unit, counted,
 };
 use serde::{Deserialize, Serialize};
 
@@ -513,21 +514,17 @@ fn is_plainly_missed(cell: &CellRecord) -> bool {
     all.any(|o| o.within.is_some_and(|w| share_interval(&w).high < o.slo.q))
 }
 
-/// What ended the last cell that ended early.
+/// What ended the last cell that ended early: the client, where it could open no more connections.
 fn failed_meanwhile(cells: &[CellRecord]) -> Option<String> {
-    let early = cells
-        .iter()
-        .rev()
-        .find_map(|cell| cell.ended_early.as_ref());
-    // of `bench-client`: it could open no more connections
-    let of_the_client = |early: &&String| early.contains("this machine lacks resources");
-    early.map(|early| {
-        let who = match Some(early).filter(of_the_client) {
-            Some(_) => "client",
-            None => "server",
+    let told = |cell: &CellRecord| {
+        let who = match cell.ended_by {
+            Some(FailureKind::ClientResources) => "client",
+            _ => "server",
         };
-        format!("the {who} failed meanwhile: {early}")
-    })
+        let early = cell.ended_early.as_ref()?;
+        Some(format!("the {who} failed meanwhile: {early}"))
+    };
+    cells.iter().rev().find_map(told)
 }
 
 /// Requests per second of a cell that sends one after the other; all may end early, as `--cancel-after` asks.

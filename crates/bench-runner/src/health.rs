@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use bench_schema::{Exchange, Nanos, Outcome, Stamp};
+use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stamp};
 
 use crate::redact::Secrets;
 
@@ -29,6 +29,9 @@ pub(crate) struct Health {
     verdict: OnceLock<String>,
     /// How the first of those that failed did.
     how: OnceLock<String>,
+    /// The kind of the failure that was one too many, and that of the first.
+    last_kind: OnceLock<FailureKind>,
+    first_kind: OnceLock<FailureKind>,
 }
 
 impl Health {
@@ -82,10 +85,20 @@ impl Health {
             how
         };
         self.how.get_or_init(told);
+        let kind = match outcome {
+            Outcome::Failed { failure, .. } => Some(*failure),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            self.first_kind.get_or_init(|| kind);
+        }
         let in_vain = answered == 0 && (first_failed >= FIRST || self.waited_in_vain(failed, now));
         let hopeless = in_vain || (all >= FEWEST && 2 * failed > all);
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
+                if let Some(kind) = kind {
+                    self.last_kind.get_or_init(|| kind);
+                }
                 let how = told();
                 format!("{failed} of the first {all} requests failed, including warm-up ({how}); use --keep-going to continue anyway")
             });
@@ -99,6 +112,15 @@ impl Health {
         let failed = failed.load(Ordering::Relaxed);
         (answered.load(Ordering::Relaxed) == 0)
             .then(|| format!("all {failed} requests failed, including warm-up ({how})"))
+    }
+
+    /// The kind of failure that ended it: that of the one too many, where there was one, else of the first. Absent where that one had no kind, as a time limit has none.
+    pub(crate) fn ended_by(&self) -> Option<FailureKind> {
+        let kind = match self.verdict.get() {
+            Some(_) => &self.last_kind,
+            None => &self.first_kind,
+        };
+        kind.get().copied()
     }
 
     /// Why nothing more is to be sent, if that is so.

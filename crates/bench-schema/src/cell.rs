@@ -53,6 +53,9 @@ pub struct CellRecord {
     pub client: ClientRecord,
     /// Why it was ended before its plan was (nearly all of its requests failed); absent where it was not. Since 1.2.
     pub ended_early: Option<String>,
+    /// The kind of failure that ended it early: that of the request which was one failure too many. Absent where it was not ended, and where that request had none, as
+    /// one that a time limit ended. Since 1.4.
+    pub ended_by: Option<FailureKind>,
     /// What machines and server did.
     pub hardware: Option<HardwareSummary>,
     /// Objectives.

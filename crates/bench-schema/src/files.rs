@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Stamp;
+use crate::{FailureKind, Stamp};
 
 /// Beyond this a line is damage: the record of a million tokens is a tenth of it.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -38,6 +38,8 @@ pub struct CellProgress {
     pub ended: Option<Stamp>,
     /// Why it was ended before its plan was; absent where it was not.
     pub ended_early: Option<String>,
+    /// The kind of failure that did.
+    pub ended_by: Option<FailureKind>,
 }
 
 /// The two journals of a run. A long run writes each in parts, so that no file grows without end.

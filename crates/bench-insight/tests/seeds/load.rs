@@ -169,6 +169,7 @@ fn cell(from: &Cell) -> CellRecord {
         analysis: CellAnalysis::default(),
         client: ClientRecord::default(),
         ended_early: None,
+        ended_by: None,
         hardware: hardware(from),
         slos: from
             .slos

@@ -113,6 +113,7 @@ impl<'a> CellsFile<'a> {
             began: self.run.clock.now(),
             ended: None,
             ended_early: None,
+            ended_by: None,
         });
         self.write();
     }
@@ -121,6 +122,7 @@ impl<'a> CellsFile<'a> {
         if let Some(last) = self.cells.last_mut() {
             last.ended = Some(self.run.clock.now());
             last.ended_early.clone_from(&cell.ended_early);
+            last.ended_by = cell.ended_by;
         }
         self.write();
     }
@@ -358,6 +360,7 @@ impl Run<'_> {
             record.ended_early = ends.health.all_failed();
         }
         if let Some(why) = &record.ended_early {
+            record.ended_by = ends.health.ended_by();
             self.progress
                 .note(&format!("{}: ended early: {why}", cell.label));
         }

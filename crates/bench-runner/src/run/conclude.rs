@@ -146,6 +146,7 @@ impl Run<'_> {
                 ..ClientRecord::default()
             },
             ended_early: None,
+            ended_by: None,
             hardware: None,
             slos: Vec::new(),
             goodput: None,

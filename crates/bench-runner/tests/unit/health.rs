@@ -169,3 +169,20 @@ fn a_few_failures_beside_many_long_answers_end_nothing() {
     }
     assert_eq!(health.verdict(), None);
 }
+
+#[test]
+fn the_kind_of_the_failure_that_ends_a_cell_is_that_of_the_one_too_many() {
+    let health = Health::new(false, Secrets::default());
+    assert_eq!(health.ended_by(), None);
+    let fails = |kind| {
+        let outcome = failed(kind, None).outcome;
+        health.note(&outcome, health.begin(Stamp::EPOCH), Stamp::EPOCH);
+    };
+    fails(FailureKind::Status);
+    assert_eq!(health.ended_by(), Some(FailureKind::Status));
+    for _ in 0..9 {
+        fails(FailureKind::ClientResources);
+    }
+    assert!(health.verdict().is_some());
+    assert_eq!(health.ended_by(), Some(FailureKind::ClientResources));
+}

@@ -137,6 +137,7 @@ pub(crate) fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64
             ..ClientRecord::default()
         },
         ended_early: None,
+        ended_by: None,
         hardware: None,
         slos: Vec::new(),
         goodput: None,
