@@ -39,10 +39,38 @@ pub struct CellConclusion {
     search: Option<SearchAsked>,
     /// Whether it is a stage of a search, or what one begins with.
     is_stage: bool,
+    /// Where it is a stage at a rate that time is left for.
+    left: Option<TimeLeft>,
     measured: usize,
     workers: u32,
     span: Option<(Stamp, Stamp)>,
     pushed: u64,
+}
+
+/// The time that a stage at a rate may take, with its warm-up and until its last answer.
+#[derive(Clone, Copy)]
+struct TimeLeft {
+    seconds: f64,
+    rate: f64,
+}
+
+impl TimeLeft {
+    fn of(cell: &CellRecord) -> Option<Self> {
+        let seconds = (1.0 + bench_metrics::WARM_UP) * cell.stop.duration?.as_secs_f64();
+        let Load::Open { rate_per_s, .. } = cell.load else {
+            return None;
+        };
+        let rate = rate_per_s?;
+        Some(Self { seconds, rate })
+    }
+
+    /// Whether all of it passes until what was sent is answered, at the pace of the answers so far.
+    fn is_used_up(self, elapsed: f64, answers: f64) -> bool {
+        /// Answers from which on that is known.
+        const KNOWN: f64 = 16.0;
+        let under_way = (self.rate * elapsed - answers).max(0.0);
+        answers >= KNOWN && elapsed * (1.0 + under_way / answers) >= self.seconds
+    }
 }
 
 /// What a concluded cell leaves for the findings of the run.
@@ -72,6 +100,7 @@ impl CellConclusion {
         Self {
             stop,
             is_stage: asked.search.is_some(),
+            left: searched.and_then(|_| TimeLeft::of(cell)),
             search: searched,
             accumulator: CellAccumulator::new(CellContext {
                 slos,
@@ -117,12 +146,19 @@ impl CellConclusion {
                 let is_over = search.is_over(&self.accumulator.objectives());
                 self.stop.looked(self.measured, is_over);
             }
+            Some(_) if self.is_out_of_time() => self.stop.looked(self.measured, true),
             Some(_) => {}
             None => {
                 let values = |metric| self.accumulator.values(metric);
                 self.stop.look(self.measured, values);
             }
         }
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        let elapsed = |(from, to): (Stamp, Stamp)| (to - from).as_secs_f64();
+        let told = self.left.zip(self.span.map(elapsed));
+        told.is_some_and(|(left, elapsed)| left.is_used_up(elapsed, self.pushed as f64))
     }
 
     /// Adds a reading, in the order they were taken; one beyond the cell and two seconds around it counts for nothing.

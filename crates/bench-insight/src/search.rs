@@ -366,32 +366,19 @@ impl SearchAsked {
 
     /// What is said where the budget ended it.
     fn used_up(&self, bounds: Option<(f64, f64)>, slos: &[Slo], cells: &[CellRecord]) -> String {
+        let (search, stages) = (self.search(slos, cells), self.stages(cells));
+        let spent = self.spent(&stages);
         if let Some((low, high)) = bounds {
             let is_one = self.closed && low.floor() >= high.floor();
             let more = "; a larger `--budget` gives a narrower interval";
-            return "the budget is used up".to_owned() + if is_one { "" } else { more };
+            return spent.to_owned() + if is_one { "" } else { more };
         }
-        let (search, stages) = (self.search(slos, cells), self.stages(cells));
-        if let Some((at, _)) = (search.as_ref())
-            .filter(|search| search.is_missed_low(&stages))
-            .and_then(|_| self.missed_low(cells))
-        {
+        let low = search
+            .as_ref()
+            .filter(|search| search.is_missed_low(&stages));
+        if let Some((at, _)) = low.and_then(|_| self.missed_low(cells)) {
             return format!(
-                "an objective is missed already {at}, where requests hardly queue, and the budget was used up before higher loads were tried: relax the objectives with `--slo`, or use a larger `--budget`"
-            );
-        }
-        let sides = search.and_then(|search| search.sides(&stages));
-        let known = match sides {
-            Some((met, missed)) => format!(
-                "when all it had were short stages: those up to {} met the objectives, and one at {} missed one",
-                self.amount(met),
-                self.amount(missed)
-            ),
-            None => "before the search had loads on both sides of the capacity".to_owned(),
-        };
-        if let Some(failing) = sides.is_none().then(|| self.failing(cells)).flatten() {
-            return format!(
-                "the budget was used up {known}: {failing}; check the server's log, then search again with a larger `--budget`"
+                "an objective is missed already {at}, where requests hardly queue, and {spent} before higher loads were tried: relax the objectives with `--slo`, or use a larger `--budget`"
             );
         }
         let searching = self.searching(slos, 1.0);
@@ -401,14 +388,48 @@ impl SearchAsked {
                 searching.fewest()
             );
         }
+        let sides = search.map_or([None; 2], |search| search.sides(&stages));
+        let known = match sides.map(|load| load.map(|load| self.amount(load))) {
+            [Some(met), Some(missed)] => format!(
+                "all it had were short stages: those up to {met} met the objectives, and one at {missed} missed one"
+            ),
+            [Some(met), None] => format!("no load missed an objective, up to {met}"),
+            [None, Some(missed)] => {
+                format!("no load met the objectives, and the lowest that missed one is {missed}")
+            }
+            [None, None] => "no load clearly met or missed the objectives".to_owned(),
+        };
+        let is_both = sides.iter().all(Option::is_some);
+        if let Some(failing) = (!is_both).then(|| self.failing(cells)).flatten() {
+            return format!(
+                "{spent} when {known}: {failing}; check the server's log, then search again with a larger `--budget`"
+            );
+        }
         let patience = patience(slos);
         let lasts = (!self.closed && patience >= 0.5)
             .then(|| format!(" and {} or more", text::time(4e9 * patience)));
         format!(
-            "the budget was used up {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more{}",
+            "{spent} when {known}: use a larger `--budget`; near the capacity a stage takes {} requests or more{}",
             searching.least_near(),
             lasts.unwrap_or_default()
         )
+    }
+
+    /// Whether nothing of the budget is left, or too little for a stage.
+    fn spent(&self, stages: &[Stage]) -> &'static str {
+        /// Of it, what is next to all.
+        const NEARLY: f64 = 0.95;
+        let part = match self.budget {
+            Budget::Requests(most) => {
+                stages.iter().map(|stage| stage.cost as f64).sum::<f64>() / most as f64
+            }
+            Budget::Seconds(most) => stages.iter().map(|stage| stage.seconds).sum::<f64>() / most,
+        };
+        if part >= NEARLY {
+            "the budget is used up"
+        } else {
+            "what is left of the budget is too little for another stage"
+        }
     }
 
     /// That whatever missed an objective had failed.

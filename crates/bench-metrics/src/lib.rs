@@ -81,7 +81,7 @@ pub use scaling::{UslFit, usl_fit};
 pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
-pub use search::{Budget, Crossing, Found, Measure, Next, Search, Stage};
+pub use search::{Budget, Crossing, Found, Measure, Next, Search, Stage, WARM_UP};
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use tables::z_critical;

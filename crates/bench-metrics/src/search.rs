@@ -120,7 +120,7 @@ const MORE_ANSWERS: f64 = 1.25;
 /// one and a quarter times that, requests then wait too long at its end. Elsewhere as many times the time of a request alone are enough to see whether answers keep up.
 const PATIENT: f64 = 4.0;
 /// Warm-up requests of a stage for each measured one: the load is the same, and its queue has time to build.
-const WARM: f64 = 0.15;
+pub const WARM_UP: f64 = 0.15;
 /// Requests that may come in one bunch.
 const AT_ONCE: u64 = 16;
 /// A load is plainly more than what one server answers from so many times that on.
@@ -330,7 +330,7 @@ impl Search {
         } else {
             requests as f64
         });
-        count((WARM * requests as f64).max(least))
+        count((WARM_UP * requests as f64).max(least))
     }
 
     fn least_warmup(&self, load: f64) -> f64 {
@@ -422,14 +422,14 @@ impl Search {
                     load
                 };
                 let left = left.max(0.0);
-                let of_it = left / (1.0 + WARM);
+                let of_it = left / (1.0 + WARM_UP);
                 let requests = if left > 0.0 { left * rate } else { 0.0 };
                 (requests, Some(of_it))
             }
         };
         let least = self.least_warmup(load);
         let half = if self.whole { 0.0 } else { left / 2.0 };
-        let left = (left / (1.0 + WARM)).min(half.max(left - least));
+        let left = (left / (1.0 + WARM_UP)).min(half.max(left - least));
         let left = count(left.clamp(0.0, 1e12).floor());
         if left < self.fewest() {
             return Next::Stop(SearchEnd::Budget);
@@ -444,14 +444,14 @@ impl Search {
     }
 
     /// The highest load at which every objective was met, there and at less, and the lowest one beyond it at which one was plainly missed.
-    pub fn sides(&self, stages: &[Stage]) -> Option<(f64, f64)> {
+    pub fn sides(&self, stages: &[Stage]) -> [Option<f64>; 2] {
         let stages = &self.told(stages);
         let loads = || stages.iter().map(|stage| stage.load);
         let met = loads().filter(|load| self.is_met(stages, *load));
-        let met = met.reduce(f64::max)?;
-        let missed = stages.iter().filter(|s| s.load > met && self.is_missed(s));
-        let missed = missed.map(|stage| stage.load).reduce(f64::min)?;
-        Some((met, missed))
+        let met = met.reduce(f64::max);
+        let beyond = |s: &&Stage| met.is_none_or(|met| s.load > met);
+        let missed = stages.iter().filter(beyond).filter(|s| self.is_missed(s));
+        [met, missed.map(|stage| stage.load).reduce(f64::min)]
     }
 
     /// Of whole loads: the highest one that is plainly within all objectives, and the lowest one that is plainly beyond one.

@@ -1,3 +1,5 @@
+use bench_schema::{Exchange, Outcome};
+
 use super::*;
 
 /// A cell whose TTFT has these quantiles, in milliseconds.
@@ -35,4 +37,40 @@ fn a_cell_of_which_a_shard_had_no_part_is_not_lost() {
     assert_eq!(done.empty, ["next"]);
     let left: Vec<&str> = run.cells.iter().map(|cell| cell.id.as_str()).collect();
     assert_eq!(left, ["alone"]);
+}
+
+#[test]
+fn a_stage_ends_while_there_is_time_left_to_answer_what_was_sent() {
+    let mut wire = Exchange::nothing(Outcome::Completed);
+    wire.closed = Some(Stamp::EPOCH);
+    let one = RequestRecord::bare(0, "c", wire);
+    let second = |at: f64| Nanos::from_secs_f64(at);
+    // 10 requests a second for at most 46 s with their answers
+    let ends = |answers_per_s: f64| {
+        let mut stage = cell(1, 1.0, 1.0);
+        stage.load = Load::Open {
+            rate_per_s: Some(10.0),
+            arrival: bench_schema::ArrivalKind::Poisson,
+            in_flight_cap: None,
+        };
+        (stage.stop.requests, stage.stop.duration) = (Some(400), Some(second(40.0)));
+        let asked = Asked {
+            search: Some(SearchAsked::default()),
+            ..Asked::default()
+        };
+        let mut told = CellConclusion::new(&stage, &asked);
+        let enough = (0..400).find(|i| {
+            let at = f64::from(*i) / answers_per_s;
+            let mut answer = one.clone();
+            answer.shift(second(at));
+            answer.due = one.due + second(f64::from(*i) / 10.0);
+            told.push(&answer);
+            told.is_enough()
+        });
+        enough.map(|i| f64::from(i) / answers_per_s)
+    };
+    // a third of them is answered: what 15 s send takes all of it
+    let sent_until = ends(10.0 / 3.0).unwrap();
+    assert!((14.0..16.0).contains(&sent_until), "{sent_until}");
+    assert_eq!(ends(10.0), None);
 }

@@ -355,15 +355,7 @@ impl Run<'_> {
         }
         record.client = self.own_facts(&sums.reports, tools.pool.count());
         record.client.starved = Some(sums.starved);
-        record.ended_early = ends.health.verdict().map(str::to_owned);
-        if sums.planned == 0 && record.ended_early.is_none() {
-            record.ended_early = ends.health.all_failed();
-        }
-        if let Some(why) = &record.ended_early {
-            record.ended_by = ends.health.ended_by();
-            self.progress
-                .note(&format!("{}: ended early: {why}", cell.label));
-        }
+        self.ended_early(&mut record, &ends.health, sums.planned);
         *tools.signals = Some(Signals::listen());
         let conclusion = tools.recorder.end()?.into_conclusion();
         let evidence = conclusion.finish(&mut record, before, &self.server.record.urls);
@@ -372,6 +364,17 @@ impl Run<'_> {
         record.plan.requests = sums.planned;
         record.counts.planned = sums.planned;
         Ok((record, evidence))
+    }
+
+    /// Keeps, and tells, why a cell of so many measured requests ended early, where it did.
+    fn ended_early(&self, record: &mut CellRecord, health: &Health, planned: u64) {
+        let in_vain = || health.all_failed().filter(|_| planned == 0);
+        record.ended_early = health.verdict().map(str::to_owned).or_else(in_vain);
+        if let Some(why) = &record.ended_early {
+            record.ended_by = health.ended_by();
+            let label = &record.label;
+            self.progress.note(&format!("{label}: ended early: {why}"));
+        }
     }
 
     /// A warm-up, if there is one, and a measurement; without a pause between them unless that is what is wanted.
