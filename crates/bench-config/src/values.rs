@@ -188,6 +188,11 @@ impl FromStr for Wanted {
             .strip_suffix('%')
             .filter(|text| !text.contains('='))
         else {
+            if !text.contains(['=', ':']) {
+                return Err(format!(
+                    "`{text}` is neither a width, such as 5%, nor a rule, such as p99:ttft=5%"
+                ));
+            }
             let rule = text.parse().map(Self::Figure);
             return rule.map_err(|error: bench_metrics::MetricsError| error.to_string());
         };

@@ -401,8 +401,16 @@ fn a_servers_settings_have_a_place_in_its_command_and_it_has_no_others() {
         assert_eq!(said.len(), 1, "{said:?}");
     }
     assert!(refused("s", "vary = \"n=1,2\"\n").contains("the command has no `{n}`"));
-    assert!(refused("s {n}", "vary = [\"n=1\", \"n=2\"]\n").contains("varied twice"));
-    assert!(refused("s", "vary = \"port=1,2\"\n").contains("cannot be varied"));
+    let twice = refused("s {n}", "vary = [\"n=1\", \"n=2\"]\n");
+    assert!(
+        twice.contains("varied twice") && twice.contains("n=VALUE,VALUE"),
+        "{twice}"
+    );
+    let port = refused("s {port}", "vary = \"port=1,2\"\n");
+    assert!(
+        port.contains("cannot be varied") && port.contains("another name"),
+        "{port}"
+    );
     let quote = "[vary]\nn = [\"'\"]\n";
     assert!(refused("s {n}", quote).contains("not closed"));
     let only = "vary = \"n=1,2\"\nonly = \"n=3:n=1\"\n";
@@ -825,4 +833,18 @@ fn a_search_has_a_budget_for_its_first_requests() {
         let said = of(little).unwrap_err().join("\n");
         assert!(said.contains("begins with 7 requests"), "{little}: {said}");
     }
+}
+
+#[test]
+fn an_objective_or_width_that_cannot_be_read_is_one_problem_of_a_search() {
+    let of = |flags: &[&str]| configured("", &[&["--find-capacity"], flags].concat()).unwrap_err();
+    for slo in ["p95:tfft=100ms", "ttft=0ms", "p95:ttft=100", "p100:ttft=1s"] {
+        let said = of(&["--slo", slo]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(!said[0].contains("at least one objective"), "{said:?}");
+    }
+    assert!(of(&[])[0].contains("at least one objective"));
+    let said = of(&["--slo", "e2e=1s", "--precision", "0"]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("a width, such as 5%"), "{said:?}");
 }

@@ -4,7 +4,7 @@ mod figures;
 mod gate;
 mod trend;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::{CompareOptions, Comparison as Tested, FEWEST_BLOCKS, Test, settle};
 use bench_schema::{
@@ -269,6 +269,7 @@ pub fn compare(
     let mut cautions = cautions(base, new, &other_plans);
     cautions.extend(without_interval(&rows));
     let blocks = blocks.map(|blocks| (blocks, most.map_or(blocks, |most| most.max(blocks))));
+    cautions.extend(turns.as_ref().and_then(Turns::caution));
     cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
     cautions.extend(of_other_lengths(&drafts));
     Some(RunComparison {
@@ -368,6 +369,8 @@ struct Turns<'a> {
     base_outside: Option<Vec<bool>>,
     /// Blocks at most, where one command made them and could end before: it stores how many with each run.
     most: Option<usize>,
+    /// Blocks of which a run is missing or incomplete.
+    left_out: usize,
 }
 
 impl<'a> Turns<'a> {
@@ -381,6 +384,7 @@ impl<'a> Turns<'a> {
             Some(blocks)
         };
         let (base, new) = (by_block(base)?, by_block(new)?);
+        let names: BTreeSet<&str> = base.keys().chain(new.keys()).copied().collect();
         let each = base.values().chain(new.values()).map(Vec::len).max()?;
         let whole = |(block, runs): (&'a str, Vec<Taken<'a>>)| {
             let others = new.get(block)?;
@@ -390,6 +394,7 @@ impl<'a> Turns<'a> {
         };
         let mut blocks: Vec<_> = base.into_iter().filter_map(whole).collect();
         blocks.sort_by_key(|(runs, _)| runs.iter().map(began).min());
+        let left_out = names.len() - blocks.len();
         let base_outside = (each == 2)
             .then(|| blocks.iter().map(is_base_outside).collect())
             .flatten();
@@ -402,7 +407,20 @@ impl<'a> Turns<'a> {
             each,
             base_outside,
             most,
+            left_out,
         })
+    }
+
+    /// That some blocks are not compared.
+    fn caution(&self) -> Option<String> {
+        let (blocks, are) = match self.left_out {
+            0 => return None,
+            1 => ("1 block of turns".to_owned(), "is"),
+            n => (format!("{n} blocks of turns"), "are"),
+        };
+        Some(format!(
+            "{blocks} {are} left out, of which a run is missing or incomplete"
+        ))
     }
 
     fn blocks(&self) -> figures::Blocks<'_> {

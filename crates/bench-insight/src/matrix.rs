@@ -398,7 +398,13 @@ fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> Sett
     reasons.dedup_by(|later, first| later.code == first.code);
     let mut searched = setting.runs.iter().filter_map(|(_, run)| {
         let found = run.analysis.capacity.as_ref()?;
-        found.why.clone().filter(|_| found.value.is_none())
+        let why = found.why.clone().filter(|_| found.value.is_none())?;
+        let between = found.low.zip(found.high);
+        let known = between.map(|(low, high)| {
+            let [low, high] = [low, high].map(crate::text::number);
+            format!("it is between {low} and {high}; ")
+        });
+        Some(known.unwrap_or_default() + &why)
     });
     let why = told.is_none().then(|| searched.next_back()).flatten();
     SettingRow {
@@ -561,9 +567,13 @@ fn pairs(
 }
 
 /// The rounds that both have.
+fn both<'a>(a: &'a Figures, b: &'a Figures) -> impl Iterator<Item = (Estimate, Estimate)> + 'a {
+    let all = a.iter();
+    all.filter_map(|(round, a)| Some((*a, *b.get(round)?)))
+}
+
 fn common<'a>(a: &'a Figures, b: &'a Figures) -> impl Iterator<Item = (f64, f64)> + 'a {
-    let both = a.iter();
-    both.filter_map(|(round, a)| Some((a.value, b.get(round)?.value)))
+    both(a, b).map(|(a, b)| (a.value, b.value))
 }
 
 fn ratio(a: &Figures, b: &Figures) -> Option<f64> {
@@ -578,17 +588,24 @@ fn effect(
     if let [(base, new)] = pairs {
         return held(base, new, direction, options);
     }
-    let all = pairs.iter().flat_map(|(a, b)| common(a, b));
-    let (a, b): (Vec<f64>, Vec<f64>) = all.unzip();
-    let told = compare_runs_in_turns(&a, &b, direction, options);
+    let all = pairs.iter().flat_map(|(a, b)| both(a, b));
+    let (a, b): (Vec<Estimate>, Vec<Estimate>) = all.unzip();
+    let values = |all: &[Estimate]| all.iter().map(|told| told.value).collect::<Vec<_>>();
+    let told = compare_runs_in_turns(&values(&a), &values(&b), direction, options);
     told.or_else(|| {
-        // too few for an interval
-        let mean = |values: &[f64]| Some(Estimate::unbounded(geometric_mean(values)?, LEVEL));
-        Some(compare_estimates(
-            &mean(&a)?,
-            &mean(&b)?,
-            direction,
-            options,
-        ))
+        // too few to see how they scatter: what their own intervals say, as of single settings
+        let mean = |of: &dyn Fn(&Estimate) -> Option<f64>, all: &[Estimate]| {
+            geometric_mean(&all.iter().map(of).collect::<Option<Vec<_>>>()?)
+        };
+        let together = |all: &[Estimate]| {
+            Some(Estimate {
+                value: mean(&|told| Some(told.value), all)?,
+                low: mean(&|told| told.low, all),
+                high: mean(&|told| told.high, all),
+                level: LEVEL,
+            })
+        };
+        let (a, b) = (together(&a)?, together(&b)?);
+        Some(compare_estimates(&a, &b, direction, options))
     })
 }

@@ -145,6 +145,32 @@ fn single_runs_are_held_by_their_own_intervals_and_alike_ones_are_not_told_apart
 }
 
 #[test]
+fn two_pairs_that_agree_are_judged_by_their_own_intervals_as_settings_are() {
+    let measured = vec![
+        setting("3", "1", &[1.0]),
+        setting("3", "2", &[1.0]),
+        setting("6", "1", &[2.0]),
+        setting("6", "2", &[2.0]),
+    ];
+    let found = matrix_of(&measured, |_, _| {});
+    let effect = |parameter: &str| {
+        let mut all = found.effects.iter();
+        all.find(|effect| effect.parameter == parameter)
+            .unwrap()
+            .change
+    };
+    assert_eq!(
+        effect("n").verdict,
+        ComparisonVerdict::Better,
+        "{:?}",
+        effect("n")
+    );
+    let interval = effect("n").interval.unwrap();
+    assert!(interval.low > 0.9 && interval.high < 1.1, "{interval:?}");
+    assert_ne!(effect("tp").verdict, ComparisonVerdict::Better);
+}
+
+#[test]
 fn the_effect_of_a_single_parameter_is_judged_as_its_settings_are() {
     let mut worse = 0;
     for seed in 0..200 {

@@ -342,6 +342,23 @@ fn a_turn_that_does_not_know_a_figure_takes_its_block_away_and_no_other() {
 }
 
 #[test]
+fn a_block_that_lacks_a_turn_is_left_out_with_a_word() {
+    let mut turns = Turns::new(3);
+    for block in 1..=6 {
+        turns.take_block(NONE, drifts()[0].1, block);
+    }
+    let left_out = |found: &RunComparison| {
+        let mut told = found.cautions.iter();
+        told.any(|caution| caution.contains("1 block of turns is left out"))
+    };
+    assert!(!left_out(&turns.compared()));
+    turns.runs[1][7].complete = false;
+    let found = turns.compared();
+    assert_eq!(found.blocks.map(|(measured, _)| measured), Some(5));
+    assert!(left_out(&found), "{:?}", found.cautions);
+}
+
+#[test]
 fn requests_that_failed_on_any_turn_are_told() {
     let mut turns = Turns::new(3);
     for block in 1..=6 {

@@ -139,7 +139,10 @@ impl Given {
             return;
         }
         let objectives = &self.settings.objectives;
-        if objectives.slo.is_empty() && objectives.scenarios.is_none() {
+        // what cannot be read has been told
+        let is_told = |key| self.problems.iter().any(|problem| problem.key == key);
+        let is_read = !["slo", "scenarios"].into_iter().any(is_told);
+        if objectives.slo.is_empty() && objectives.scenarios.is_none() && is_read {
             let help = "add `slo`, such as p99:ttft=500ms";
             let wrong = "a capacity search needs at least one objective";
             self.complain("find_capacity", wrong, Some(help));
@@ -305,16 +308,22 @@ impl Given {
             self.complain("server", wrong, Some(&help));
         }
         for (i, Vary { name, .. }) in asked.vary.iter().enumerate() {
-            let wrong = match name.as_str() {
-                PORT => "{port} is replaced by a free port and cannot be varied".to_owned(),
-                name if asked.vary.iter().take(i).any(|other| other.name == name) => {
-                    format!("`{name}` is varied twice")
-                }
-                name if !names.contains(&name) => format!("the command has no `{{{name}}}`"),
+            let (wrong, help) = match name.as_str() {
+                PORT => (
+                    "{port} is replaced by a free port and cannot be varied".to_owned(),
+                    "use another name, in `server` too".to_owned(),
+                ),
+                name if asked.vary.iter().take(i).any(|other| other.name == name) => (
+                    format!("`{name}` is varied twice"),
+                    format!("give all its values at once: {name}=VALUE,VALUE"),
+                ),
+                name if !names.contains(&name) => (
+                    format!("the command has no `{{{name}}}`"),
+                    format!("write {{{name}}} in `server` in place of the value"),
+                ),
                 _ => continue,
             };
-            let help = Some("write {NAME} in `server` in place of the value");
-            self.complain("vary", wrong, help);
+            self.complain("vary", wrong, Some(&help));
         }
         let known = |name: &str, value: &String| {
             let mut varied = asked.vary.iter();
