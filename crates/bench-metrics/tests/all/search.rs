@@ -220,6 +220,11 @@ impl Server {
     }
 }
 
+/// With `STRETCHED=1` the last of so many arrivals is due at exactly so many over the load, as in the program; else on average.
+fn is_stretched() -> bool {
+    std::env::var_os("STRETCHED").is_some()
+}
+
 /// A stage of Poisson arrivals from an instant on, after a warm-up at the same load.
 pub(crate) fn stage(
     server: &Server,
@@ -230,10 +235,20 @@ pub(crate) fn stage(
     cut: Option<&Search>,
 ) -> (Stage, u64) {
     let warm = warmup as usize;
+    let mut gaps = |n: usize| -> Vec<f64> {
+        let gaps: Vec<f64> = (0..n).map(|_| exponential(rng)).collect();
+        let stretch = if is_stretched() {
+            n as f64 / gaps.iter().sum::<f64>()
+        } else {
+            1.0
+        };
+        gaps.into_iter().map(|gap| gap * stretch / load).collect()
+    };
+    let gaps = [gaps(warm), gaps(requests as usize)].concat();
     let mut at = from;
-    let due: Vec<f64> = (0..warm + requests as usize)
-        .map(|_| {
-            at += exponential(rng) / load;
+    let due: Vec<f64> = (gaps.into_iter())
+        .map(|gap| {
+            at += gap;
             at
         })
         .collect();
