@@ -18,7 +18,8 @@ mod stops;
 mod unexplained;
 
 use bench_schema::{
-    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit,
+    Action, Advice, Cause, CellRecord, Evidence, Experiment, Finding, Known, RunRecord,
+    TrustVerdict, Unit,
 };
 
 use crate::advice;
@@ -45,27 +46,24 @@ const FEWEST: usize = 10;
 
 /// The causes, the costliest first; that the run is healthy, where nothing was found and single requests were looked at.
 pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
-    let mut looks: Vec<Look<'_>> = run
-        .cells
-        .iter()
-        .map(|cell| Look::of(run, cell, samples.iter().find(|s| s.cell == cell.id)))
-        .collect();
-    let moved = speed::of_cells(&looks);
+    let mut all = of_every_repeat(run, samples);
+    let moved = speed::of_cells(&all);
     let change = |i: usize| {
         let own = moved.iter().find(|(members, _)| members.contains(&i));
         own.map(|(_, change)| change)
     };
-    for (i, look) in looks.iter_mut().enumerate() {
+    for (i, look) in all.iter_mut().enumerate() {
         if let Some(change) = change(i) {
             (look.slowed, look.changed) = change.within(look);
         }
     }
-    let of_cell = |(i, look)| fold(of_cell_alone(look, &looks, change(i)));
-    let mut found: Vec<Finding> = looks.iter().enumerate().flat_map(of_cell).collect();
-    across::tell_prefill(&looks, &mut found);
+    let (looks, _) = all.split_at(run.cells.len());
+    let of_cell = |cell: &CellRecord| of_repeats(of_each_repeat(cell, &all, looks, change));
+    let mut found: Vec<Finding> = run.cells.iter().flat_map(of_cell).collect();
+    across::tell_prefill(looks, &mut found);
     found.extend(load::gpu(&run.cells));
-    across::add_to(&mut found, &looks);
-    found.extend(outcomes::over_cells(&looks, &found));
+    across::add_to(&mut found, looks);
+    found.extend(outcomes::over_cells(looks, &found));
     // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
     let starved = found
         .iter()
@@ -82,17 +80,93 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     });
     advise(&mut found, run);
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !looks.iter().any(|look| {
+        && !all.iter().any(|look| {
             unexplained::cost(look) >= LEAST
                 || first_token::is_long(look)
                 || first_token::is_untold(look)
         })
-        && across::cost(&looks) < LEAST;
-    if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
-    {
+        && across::cost(looks) < LEAST;
+    if calm && !is_doubted(run) && all.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST {
         found.extend(healthy(run));
     }
     found
+}
+
+/// Each cell as its repeat with the most requests shows it, in the order of the cells; then their other repeats.
+fn of_every_repeat<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Look<'a>> {
+    let of = |cell: &CellRecord| samples.iter().find(|s| s.cell == cell.id);
+    let fullest = run.cells.iter().map(|cell| Look::of(run, cell, of(cell)));
+    let others = run.cells.iter().filter_map(|cell| Some((cell, of(cell)?)));
+    let others = others.flat_map(|(cell, own)| {
+        let others = own.repeats().into_iter().skip(1);
+        others.map(move |repeat| Look::of_repeat(run, cell, own, repeat))
+    });
+    fullest.chain(others).collect()
+}
+
+/// What is found in each repeat of a cell, with its times from the cell's first request.
+fn of_each_repeat<'a>(
+    cell: &CellRecord,
+    all: &[Look<'_>],
+    looks: &[Look<'_>],
+    change: impl Fn(usize) -> Option<&'a Change>,
+) -> Vec<Vec<Finding>> {
+    let own = || {
+        all.iter()
+            .enumerate()
+            .filter(|(_, look)| look.cell.id == cell.id)
+    };
+    let began = own().map(|(_, look)| look.epoch).min();
+    let found = own().map(|(i, look)| {
+        let mut found = fold(of_cell_alone(look, looks, change(i)));
+        let later = began.map_or(0.0, |began| (look.epoch - began).as_f64());
+        // The times of a change are from the first request already.
+        let is_level = |f: &Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
+        let rest = found
+            .iter_mut()
+            .filter(|f| change(i).is_none() || !is_level(f));
+        let evidence = rest.flat_map(|f| &mut f.evidence);
+        for at in evidence.filter(|e| e.figure == Known::At.into()) {
+            at.value += later;
+        }
+        found
+    });
+    found.collect()
+}
+
+/// What the repeats of a cell show, as a finding for each cause: that of the repeat in which it costs most, at what it costs over all of them.
+fn of_repeats(repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
+    let share = 1.0 / repeats.len() as f64;
+    if share >= 1.0 {
+        return repeats.into_iter().flatten().collect();
+    }
+    let mut each: Vec<Finding> = repeats.into_iter().flat_map(merge).collect();
+    each.sort_by(|a, b| b.severity.total_cmp(&a.severity));
+    let stalls = |f: &Finding| f.figure(&Known::Stalls.into()).unwrap_or(1.0);
+    let mut kept: Vec<Finding> = Vec::new();
+    for mut finding in each {
+        finding.severity *= share;
+        let Some(own) = kept.iter_mut().find(|own| own.code == finding.code) else {
+            kept.push(finding);
+            continue;
+        };
+        own.severity += finding.severity;
+        if own.cause() == Some(Cause::Frozen) {
+            let both = stalls(own) + stalls(&finding);
+            own.evidence.retain(|e| e.figure != Known::Stalls.into());
+            own.evidence
+                .push(Evidence::new(Known::Stalls.into(), both, Unit::Count));
+        }
+        own.consequences.extend(finding.consequences);
+    }
+    // What nothing explains in one repeat may be what costs as much in another.
+    let is_unexplained = |f: &Finding| f.cause().is_some_and(|cause| UNEXPLAINED.contains(&cause));
+    let named = kept
+        .iter()
+        .filter(|f| !is_unexplained(f) && f.cause() != Some(Cause::Failing));
+    let named = named.map(|f| f.severity).fold(0.0, f64::max);
+    kept.retain(|f| !is_unexplained(f) || f.severity > named);
+    kept
 }
 
 /// What to do about each, but for what was done or cannot help.

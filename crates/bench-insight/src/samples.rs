@@ -219,6 +219,18 @@ fn every_second(index: &mut u64) -> bool {
 }
 
 impl CellSamples {
+    /// The repeats that were measured, the one with the most requests first.
+    pub(crate) fn repeats(&self) -> Vec<u32> {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        let completed = self.requests.iter().map(|request| request.repeat);
+        for repeat in completed.chain(self.lost.iter().map(|lost| lost.repeat)) {
+            *counts.entry(repeat).or_default() += 1;
+        }
+        let mut repeats: Vec<(u32, usize)> = counts.into_iter().collect();
+        repeats.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        repeats.into_iter().map(|(repeat, _)| repeat).collect()
+    }
+
     fn keep_of_warm_up(&mut self) {
         let due = self.requests.iter().chain(&self.stopped);
         let due = due.map(|request| (request.repeat, request.due));

@@ -17,7 +17,7 @@ use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
 pub(super) struct Look<'a> {
     pub(super) run: &'a RunRecord,
     pub(super) cell: &'a CellRecord,
-    /// Of the repeat with the most requests, in the order in which they were to start.
+    /// Of one repeat, in the order in which they were to start.
     pub(super) seen: Vec<Seen<'a>>,
     /// Of the same repeat.
     pub(super) lost: Vec<&'a LostSample>,
@@ -86,12 +86,21 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Look<'a> {
+    /// Of the repeat with the most requests.
     pub(super) fn of(
         run: &'a RunRecord,
         cell: &'a CellRecord,
         samples: Option<&'a CellSamples>,
     ) -> Self {
-        let empty = Self {
+        let fullest = samples.and_then(|own| Some((own, *own.repeats().first()?)));
+        match fullest {
+            Some((own, repeat)) => Self::of_repeat(run, cell, own, repeat),
+            None => Self::empty(run, cell),
+        }
+    }
+
+    fn empty(run: &'a RunRecord, cell: &'a CellRecord) -> Self {
+        Self {
             run,
             cell,
             seen: Vec::new(),
@@ -103,9 +112,16 @@ impl<'a> Look<'a> {
             cache: Cache::default(),
             slowed: 1.0,
             changed: false,
-        };
-        let Some(samples) = samples else { return empty };
-        let repeat = fullest(samples);
+        }
+    }
+
+    pub(super) fn of_repeat(
+        run: &'a RunRecord,
+        cell: &'a CellRecord,
+        samples: &'a CellSamples,
+        repeat: u32,
+    ) -> Self {
+        let empty = Self::empty(run, cell);
         let of_repeat =
             |all: &'a [RequestSample]| all.iter().filter(move |request| request.repeat == repeat);
         let requests: Vec<&RequestSample> = of_repeat(&samples.requests).collect();
@@ -173,7 +189,7 @@ impl<'a> Look<'a> {
             others: others.filter(|request| !is_own(request)).collect(),
             warm_up: warm_up.filter(|request| is_own(request)).collect(),
             epoch: self.epoch,
-            ..Self::of(self.run, self.cell, None)
+            ..Self::empty(self.run, self.cell)
         };
         look.count_in_flight(1);
         look
@@ -563,19 +579,6 @@ fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
         }
         until.push((to, all));
     }
-}
-
-/// The repeat that most requests belong to.
-fn fullest(samples: &CellSamples) -> u32 {
-    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    let repeats = samples.requests.iter().map(|request| request.repeat);
-    for repeat in repeats.chain(samples.lost.iter().map(|lost| lost.repeat)) {
-        *counts.entry(repeat).or_default() += 1;
-    }
-    let most = counts
-        .iter()
-        .max_by_key(|(repeat, n)| (**n, u32::MAX - **repeat));
-    most.map_or(0, |(repeat, _)| *repeat)
 }
 
 /// What requests take, over the usual, by how many are in flight when they start: the medians of requests with about as many.

@@ -717,10 +717,11 @@ fn of_group(looks: &[&Look<'_>]) -> Option<Change> {
     }
     let slots = looks.iter().filter_map(|look| look.concurrency()).max();
     let mut series = Series::of(points, of_tokens, slots.unwrap_or(1) as usize)?;
-    if let [look] = looks {
-        look.rhythm().is_none().then_some(())?;
-    } else {
+    let first = looks.first()?;
+    if looks.iter().any(|look| look.cell.id != first.cell.id) {
         series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
+    } else if looks.iter().any(|look| look.rhythm().is_some()) {
+        return None;
     }
     series.told(series.change(LEFT)?, looks)
 }

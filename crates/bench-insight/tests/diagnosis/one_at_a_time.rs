@@ -739,3 +739,65 @@ fn what_two_cells_lost_is_told_though_each_lost_one() {
         lost.severity
     );
 }
+
+/// Three repeats of twenty-four requests, one second apart; what each request takes.
+fn repeated(serves: Serves) -> Vec<Finding> {
+    let mut run = template();
+    let mut records = Vec::new();
+    let mut at = 0.0;
+    for number in 0..72 {
+        let asked = Asked {
+            at,
+            number,
+            prompt: 40,
+        };
+        let mut record = answered(&asked, &evenly(serves(&asked), 20));
+        record.id = number as u64 % 24;
+        record.repeat = u32::try_from(number / 24).unwrap();
+        let last = record.wire.events.last().unwrap();
+        at = (last - stamp(0.0)).as_millis_f64() + 1.0;
+        if number % 24 == 23 {
+            at += 1000.0;
+        }
+        records.push(record);
+    }
+    let mut cell = bare("c", records.len());
+    cell.repeats = 3;
+    summarise_cell(&records, CellContext::new(cell.load.clone())).fill(&mut cell);
+    let samples = vec![CellSamples::of("c", &records)];
+    run.cells.push(cell);
+    run.analysis = analyse_run(&run, &samples);
+    findings(&run, &samples)
+}
+
+#[test]
+fn a_step_between_two_repeats_of_a_cell_is_told() {
+    let all = repeated(|asked| at_times(asked, if asked.number < 24 { 1.0 } else { 1.8 }));
+    let step = of_cause(&all, Cause::Step);
+    assert!((figure(step, Known::LevelAfter) / figure(step, Known::LevelBefore) - 1.8).abs() < 0.1);
+    // after the first repeat, of 24 answers of some 150 ms
+    let at = figure(step, Known::At) / 1e9;
+    assert!((3.5..5.5).contains(&at), "{at}");
+}
+
+#[test]
+fn repeats_of_one_speed_are_healthy() {
+    let all = repeated(calm);
+    assert_eq!(causes(&all), [Cause::Healthy]);
+}
+
+#[test]
+fn slow_requests_of_one_repeat_cost_a_third_over_three() {
+    let slow: Serves = |asked| {
+        let is_slow = asked.number >= 48 && asked.number % 6 == 1;
+        at_times(asked, if is_slow { 4.0 } else { 1.0 })
+    };
+    let all = repeated(slow);
+    let told = of_cause(&all, Cause::SlowRequests);
+    // four of 24 take 3 more: 12 of 36 in one repeat
+    assert!(
+        (told.severity / 0.111 - 1.0).abs() < 0.2,
+        "{}",
+        told.severity
+    );
+}
