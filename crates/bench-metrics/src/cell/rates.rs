@@ -12,7 +12,7 @@ use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
 use crate::latency::Instants;
-use crate::num::{float, mean};
+use crate::num::{float, mean, sum};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
@@ -265,7 +265,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         output_tokens_per_s_interval: output.and_then(|value| open.of_tokens(value, rate?, seen)),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
-        mean_in_flight,
+        mean_in_flight: (requests_per_s.filter(|_| in_cycles && steady))
+            .map_or(mean_in_flight, |rate| by_law(rate, spans)),
         peak_in_flight: peak(spans),
     })
 }
@@ -367,6 +368,18 @@ fn mean_in_flight(spans: &[Span<'_>], seconds: f64) -> f64 {
         s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
     };
     spans.iter().map(area).sum::<f64>() / seconds
+}
+
+/// The number in flight beside a rate: the window of conversations that think cuts their waves.
+fn by_law(rate: f64, spans: &[Span<'_>]) -> f64 {
+    let rows = || spans.iter().flat_map(Span::rows);
+    rate * sum(rows().filter_map(stay)) / float(rows().filter(|row| row.completed()).count())
+}
+
+/// Seconds from its sending to its end.
+fn stay(row: &Row) -> Option<f64> {
+    let instants = row.instants();
+    Some((instants.ended()? - instants.sent?).as_secs_f64())
 }
 
 /// No more is served than was offered and answered: few requests, or many at once, end in less time than they stand for.

@@ -2,7 +2,7 @@
 
 use bench_schema::{Load, Metric};
 
-use super::{DRAIN, Repeat, Span, around, counted_in, per_stream};
+use super::{DRAIN, Repeat, Span, around, counted_in, per_stream, stay};
 use crate::blocks::Part;
 use crate::cell::conversations::Conversation;
 use crate::cell::open_loop;
@@ -180,11 +180,10 @@ fn by_littles_law(
     for row in spans.iter().flat_map(Span::rows) {
         ended += 1;
         completed += usize::from(row.completed());
-        let instants = row.instants();
-        if let (Some(sent), Some(left)) = (instants.sent, instants.ended()) {
-            let den = (left - sent).as_secs_f64() + think;
-            cycles.push(Part { num: 1.0, den });
-        }
+        cycles.extend(stay(row).map(|stay| Part {
+            num: 1.0,
+            den: stay + think,
+        }));
     }
     let all: f64 = cycles.iter().map(|cycle| cycle.den).sum();
     if all <= 0.0 || completed == 0 {
