@@ -141,6 +141,11 @@ fn of_repeats(repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
         return repeats.into_iter().flatten().collect();
     }
     let mut each: Vec<Finding> = repeats.into_iter().flat_map(merge).collect();
+    // A load that is too high is so each time; what makes it so in some of them is told by the rest.
+    let is_overload = |f: &&Finding| f.cause() == Some(Cause::Overload);
+    if each.iter().filter(is_overload).count() as f64 * share <= 0.5 {
+        each.retain(|f| !is_overload(&f));
+    }
     each.sort_by(|a, b| b.severity.total_cmp(&a.severity));
     let stalls = |f: &Finding| f.figure(&Known::Stalls.into()).unwrap_or(1.0);
     let mut kept: Vec<Finding> = Vec::new();
@@ -686,3 +691,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         .in_unit(Known::Throughput, throughput, unit)
         .done()
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/diagnosis_repeats.rs"]
+mod repeats_tests;

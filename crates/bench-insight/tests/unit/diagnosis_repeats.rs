@@ -1,0 +1,47 @@
+use super::*;
+
+fn costs(cause: Cause, severity: f64) -> Finding {
+    Draft::new(cause, severity).done().unwrap()
+}
+
+fn told(repeats: Vec<Vec<Finding>>) -> Vec<(Cause, f64)> {
+    let found = of_repeats(repeats).into_iter();
+    found
+        .filter_map(|f| Some((f.cause()?, (1e3 * f.severity).round() / 1e3)))
+        .collect()
+}
+
+#[test]
+fn a_cause_costs_what_it_costs_over_all_repeats() {
+    let repeats = vec![
+        vec![costs(Cause::Frozen, 0.3)],
+        Vec::new(),
+        vec![costs(Cause::Frozen, 0.15)],
+    ];
+    assert_eq!(told(repeats), [(Cause::Frozen, 0.15)]);
+}
+
+#[test]
+fn an_overload_of_one_repeat_of_three_is_what_made_it_slower() {
+    let step = || costs(Cause::Step, 0.2);
+    let repeats = vec![
+        vec![step()],
+        vec![step()],
+        vec![costs(Cause::Overload, 0.4)],
+    ];
+    assert_eq!(told(repeats), [(Cause::Step, 0.133)]);
+    let over = || vec![costs(Cause::Overload, 0.3)];
+    assert_eq!(
+        told(vec![over(), over(), Vec::new()]),
+        [(Cause::Overload, 0.2)]
+    );
+}
+
+#[test]
+fn what_nothing_explains_in_one_repeat_is_left_out_beside_a_cause_of_another() {
+    let repeats = vec![
+        vec![costs(Cause::SlowRequests, 0.1)],
+        vec![costs(Cause::Frozen, 0.2)],
+    ];
+    assert_eq!(told(repeats), [(Cause::Frozen, 0.1)]);
+}
