@@ -185,7 +185,7 @@ pub fn capacity_found(run: &RunRecord, assumptions: &CapacityAssumptions) -> Vec
         view::positive(of_one).map(|of_one| requests.scaled(of_one))
     });
     let of = format!(
-        "the capacity that the search found, and the requests of {}",
+        "the capacity that the search found with the request mix of {}",
         cell.label
     );
     let mut figures = of_rates(cell, (Some(requests), tokens), of, assumptions);
