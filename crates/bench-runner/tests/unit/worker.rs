@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
 
 use bench_client::{RequestEncoder, Target, protocol_by_name};
 use bench_schema::{
@@ -284,6 +285,13 @@ impl Play {
             part(PhaseKind::Warmup, spec, length)
         });
         let measure = part(PhaseKind::Measure, self.spec.clone(), self.spec.duration);
+        // As long as the planner has made nothing no phase begins.
+        let waits = {
+            let primed = std::pin::pin!(measure.primed());
+            let now = primed.poll(&mut Context::from_waker(Waker::noop()));
+            now.is_pending()
+        };
+        assert!(waits, "a phase would begin without prompts");
         let mut planner = PlannerLoop::new(handle.clone());
         while planner.work() {}
         for part in warmup.iter().chain([&measure]) {
