@@ -15,7 +15,9 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let behind = view::behind(look.cell).or_else(|| behind_its_limit(look));
-    let Some(behind) = behind.filter(|_| !is_only_slower(look)) else {
+    // The rates are of all repeats together, whose answers end after the last request of each.
+    let is_own = || look.cell.repeats < 2 || piles_up(look);
+    let Some(behind) = behind.filter(|_| !is_only_slower(look) && is_own()) else {
         return without_an_end(look);
     };
     let left = 1.0 - behind.served / behind.answered;

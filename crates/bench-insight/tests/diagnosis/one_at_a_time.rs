@@ -801,3 +801,41 @@ fn slow_requests_of_one_repeat_cost_a_third_over_three() {
         told.severity
     );
 }
+
+#[test]
+fn who_answers_all_twice_as_slowly_from_one_moment_on_is_not_overloaded() {
+    // ten requests a second, three times five seconds; every answer takes 0.45 s, and 1 s from the tenth second on
+    let mut run = template();
+    let mut records = Vec::new();
+    for number in 0..150 {
+        let repeat = number / 50;
+        let at = 100.0 * number as f64 + 1500.0 * repeat as f64;
+        let asked = Asked {
+            at,
+            number,
+            prompt: 40,
+        };
+        let slow = if number < 107 { 1.0 } else { 2.2 };
+        let pace = slow * (1.0 + 0.05 * noise(number));
+        let mut record = answered(&asked, &evenly((150.0 * pace, 15.0 * pace), 20));
+        record.id = number as u64 % 50;
+        record.repeat = u32::try_from(repeat).unwrap();
+        records.push(record);
+    }
+    let mut cell = bare("c", records.len());
+    cell.repeats = 3;
+    cell.load = bench_schema::Load::Open {
+        rate_per_s: Some(10.0),
+        arrival: bench_schema::ArrivalKind::Constant,
+        in_flight_cap: None,
+    };
+    cell.headline = bench_schema::Origin::Due;
+    cell.plan.requested_rate_per_s = Some(10.0);
+    cell.plan.offered_rate_per_s = Some(10.0);
+    summarise_cell(&records, CellContext::new(cell.load.clone())).fill(&mut cell);
+    let samples = vec![CellSamples::of("c", &records)];
+    run.cells.push(cell);
+    run.analysis = analyse_run(&run, &samples);
+    let found = causes(&findings(&run, &samples));
+    assert!(!found.contains(&Cause::Overload), "{found:?}");
+}
