@@ -504,12 +504,18 @@ impl SearchAsked {
     /// Where the objectives are missed, and that more load meets them.
     fn not_monotone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
         let (search, stages) = (self.search(slos, cells)?, self.stages(cells));
-        let (missed, met) = if search.is_missed_low(&stages) {
-            let met = search.met(&stages).into_iter().map(|(load, _)| load);
-            (self.missed_low(cells)?.0, met.collect())
+        let (missed, met, is_met) = if search.is_missed_low(&stages) {
+            let told = search.not_missed(&stages);
+            let is_met = told.iter().any(|(.., is_met)| *is_met);
+            let met = told.into_iter().filter(|(.., own)| *own || !is_met);
+            (
+                self.missed_low(cells)?.0,
+                met.map(|(load, ..)| load).collect(),
+                is_met,
+            )
         } else {
             let (low, high) = search.upside_down(&stages)?;
-            (format!("at {}", self.amount(low)), vec![high])
+            (format!("at {}", self.amount(low)), vec![high], true)
         };
         let (low, high) = (met.first()?, met.last()?);
         let met = if low < high {
@@ -518,7 +524,8 @@ impl SearchAsked {
             format!("at {}", self.amount(*low))
         };
         Some(format!(
-            "an objective is missed {missed} and met {met}, so there is no single capacity; measure several loads with `--{}`",
+            "an objective is missed {missed} and {} {met}, so there is no single capacity; measure several loads with `--{}`",
+            if is_met { "met" } else { "may be met" },
             self.factor()
         ))
     }

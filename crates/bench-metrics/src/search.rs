@@ -216,16 +216,16 @@ impl Search {
     }
 
     /// Where next to no load misses an objective: more of it may meet it, as of a server that waits to fill a batch. Loads are doubled until answers fall behind (until
-    /// twice as many in flight hardly get more of them); what is met is measured as long as stages near a crossing are, and next to no load once more.
+    /// twice as many in flight hardly get more of them); what is not plainly missed is measured as long as stages near a crossing are, and next to no load once more.
     fn look_above(&self, stages: &[Stage]) -> Next {
         let tried: Vec<&Stage> = stages.iter().filter(|stage| stage.tells()).collect();
         let most = tried.iter().map(|stage| stage.load).fold(0.0, f64::max);
         let start = if self.whole { 1.0 } else { START * self.first };
-        let met = self.met(stages);
-        let unsure = met.iter().find(|(_, n)| *n < self.least_near());
+        let met = self.not_missed(stages);
+        let unsure = met.iter().find(|(_, n, _)| *n < self.least_near());
         let is_low = |stage: &&Stage| self.whole || stage.load <= self.first * LOW * 1.01;
         let is_alone = !self.whole && !tried.iter().any(is_low);
-        let (load, requests) = if let Some((load, _)) = unsure {
+        let (load, requests) = if let Some((load, ..)) = unsure {
             (*load, self.least_near())
         } else if is_alone && !met.is_empty() {
             (self.first * LOW, self.fewest())
@@ -263,21 +263,33 @@ impl Search {
         most >= MOST_IN_FLIGHT || hardly_more
     }
 
-    /// The loads at which every objective is met by all stages together, and how many requests those had; none at which answers fell behind.
-    pub fn met(&self, stages: &[Stage]) -> Vec<(f64, u64)> {
+    /// The loads at which no objective is plainly missed by all stages together: how many requests those had, and whether they meet each. None at which answers fell behind.
+    pub fn not_missed(&self, stages: &[Stage]) -> Vec<(f64, u64, bool)> {
         let mut told: Vec<&Stage> = stages.iter().filter(|stage| stage.tells()).collect();
         told.sort_by(|a, b| a.load.total_cmp(&b.load));
         let level = |own: &[&Stage]| {
             let requests: u64 = own.iter().map(|stage| stage.requests).sum();
-            let is_within = |(i, attain): (usize, &f64)| {
-                let within = own.iter().filter_map(|stage| {
-                    Some((*stage.shares.get(i)?)?.value * stage.requests as f64)
-                });
-                within.sum::<f64>() >= attain * requests as f64
+            let together = |i: usize| {
+                let shares = || {
+                    own.iter()
+                        .filter_map(|s| Some((s.requests, (*s.shares.get(i)?)?)))
+                };
+                let within: f64 = shares().map(|(n, share)| n as f64 * share.value).sum();
+                Share {
+                    value: within / requests as f64,
+                    effective: shares().map(|(_, share)| share.effective).sum(),
+                }
+            };
+            let each = || {
+                self.attain
+                    .iter()
+                    .enumerate()
+                    .map(|(i, q)| (together(i), *q))
             };
             let keeps_up = own.iter().all(|stage| stage.served.is_none());
-            let is_met = keeps_up && self.attain.iter().enumerate().all(is_within);
-            is_met.then_some((own.first()?.load, requests))
+            let is_open = keeps_up && each().all(|(share, q)| share_interval(&share).high >= q);
+            let is_met = each().all(|(share, q)| share.value >= q);
+            is_open.then_some((own.first()?.load, requests, is_met))
         };
         let by_load = told.chunk_by(|a, b| a.load.total_cmp(&b.load).is_eq());
         by_load.filter_map(level).collect()

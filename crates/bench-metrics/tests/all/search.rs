@@ -987,10 +987,21 @@ fn more_load_is_tried_before_it_is_said_that_none_meets_an_objective() {
     };
     let (why, stages) = ends(&ask, &|load| if load < 150.0 { 0.5 } else { 0.99 });
     assert_eq!(why, SearchEnd::NotMonotone);
-    let met = ask.met(&stages);
-    let loads: Vec<f64> = met.iter().map(|(load, _)| *load).collect();
+    let met = ask.not_missed(&stages);
+    let loads: Vec<f64> = met.iter().map(|(load, ..)| *load).collect();
     assert_eq!(loads, [288.0, 576.0]);
-    assert!(met.iter().all(|(_, n)| *n >= 120), "{met:?}");
+    assert!(
+        met.iter().all(|(_, n, is_met)| *n >= 120 && *is_met),
+        "{met:?}"
+    );
+    // what is not sure is measured for longer before it is said that none does
+    let (why, stages) = ends(&ask, &|load| if load < 150.0 { 0.5 } else { 0.93 });
+    assert_eq!(why, SearchEnd::NotMonotone);
+    let open = ask.not_missed(&stages);
+    assert!(
+        !open.is_empty() && open.iter().all(|(_, n, is_met)| *n >= 120 && !*is_met),
+        "{open:?}"
+    );
     // nothing meets it: up to what the server can do
     let (why, stages) = ends(&ask, &|_| 0.5);
     assert_eq!(why, SearchEnd::MissedAlone);
@@ -1012,7 +1023,7 @@ fn more_load_is_tried_before_it_is_said_that_none_meets_an_objective() {
     let (why, stages) = ends(&closed, &|load| if load < 8.0 { 0.0 } else { 1.0 });
     assert_eq!(why, SearchEnd::NotMonotone);
     assert_eq!(
-        closed.met(&stages).first().map(|(load, _)| *load),
+        closed.not_missed(&stages).first().map(|(load, ..)| *load),
         Some(8.0)
     );
 }
