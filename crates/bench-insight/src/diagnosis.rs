@@ -276,7 +276,8 @@ pub(crate) fn is_no_base(found: &[Finding], cell: &str) -> bool {
 pub(crate) fn of_moving_levels(found: &[Finding], about: &Finding) -> bool {
     let own = about.evidence.iter().filter_map(|e| e.cell.as_ref());
     let own: Vec<&String> = about.cells.iter().chain(own).collect();
-    let mut moved = found.iter().filter(|f| across::is_of_level(f));
+    let is_level = |f: &&Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
+    let mut moved = found.iter().filter(is_level);
     moved.any(|f| own.is_empty() || f.cells.iter().any(|cell| own.contains(&cell)))
 }
 

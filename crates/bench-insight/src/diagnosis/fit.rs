@@ -60,6 +60,42 @@ fn of_active(gram: &[Vec<f64>], right: &[f64], active: &[usize]) -> Result<Vec<f
     Ok(solved)
 }
 
+/// Values as two levels, parted where these leave least.
+pub(super) struct TwoLevels {
+    /// Values before the step.
+    pub(super) n: usize,
+    pub(super) before: f64,
+    pub(super) after: f64,
+    /// Squares around the two means, and those that one mean leaves beyond these.
+    pub(super) left: f64,
+    gain: f64,
+}
+
+/// Of some values in their order, each level of at least so many.
+pub(super) fn two_levels(values: &[f64], least: usize) -> Option<TwoLevels> {
+    let (sum, squares) = values
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    let mut so_far = 0.0;
+    let steps = values.iter().enumerate().map(|(i, value)| {
+        so_far += value;
+        let (n, rest) = ((i + 1) as f64, (values.len() - i - 1) as f64);
+        let (before, after) = (so_far / n, (sum - so_far) / rest);
+        let told = n * before * before + rest * after * after;
+        TwoLevels {
+            n: i + 1,
+            before,
+            after,
+            left: squares - told,
+            gain: told - sum * sum / (n + rest),
+        }
+    });
+    let enough = |two: &TwoLevels| two.n.min(values.len() - two.n) >= least.max(1);
+    steps
+        .filter(enough)
+        .min_by(|a, b| a.left.total_cmp(&b.left))
+}
+
 /// When one of the stretches that some times part is best parted in two, each of which has so many points.
 pub(super) fn steps_of(points: &[(f64, f64)], times: &[f64], least: usize) -> Option<f64> {
     let mut edges: Vec<usize> = times
@@ -70,16 +106,9 @@ pub(super) fn steps_of(points: &[(f64, f64)], times: &[f64], least: usize) -> Op
     edges.push(points.len());
     let parted = edges.windows(2).filter_map(|ends| {
         let own = points.get(ends[0]..ends[1])?;
-        let (n, sum) = (own.len() as f64, own.iter().map(|p| p.1).sum::<f64>());
-        let mut before = 0.0;
-        let parted = own.iter().enumerate().map(|(i, p)| {
-            let (left, rest) = (i as f64, n - i as f64);
-            let gain = before * before / left + (sum - before).powi(2) / rest - sum * sum / n;
-            before += p.1;
-            (i, gain, p.0)
-        });
-        let enough = |(i, ..): &(usize, f64, f64)| *i >= least && i + least <= own.len();
-        parted.filter(enough).max_by(|a, b| a.1.total_cmp(&b.1))
+        let values: Vec<f64> = own.iter().map(|p| p.1).collect();
+        let two = two_levels(&values, least)?;
+        Some((own.get(two.n)?.0, two.gain))
     });
-    parted.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(.., at)| at)
+    parted.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }

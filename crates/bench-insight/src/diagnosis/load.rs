@@ -188,7 +188,8 @@ pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Fin
     // What a drift makes of the time between is not the load's.
     let at_that_time = quiet_gap * quiet.by_time;
     let cost = (1.0 - at_that_time / now) * decodes(look)?;
-    if now < SLOWER * at_that_time || cost < COSTS {
+    // What is shown has to show it, however fast the server was meanwhile.
+    if now < SLOWER * at_that_time.max(quiet_gap) || cost < COSTS {
         return None;
     }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)

@@ -314,7 +314,7 @@ impl<'a> Look<'a> {
     pub(super) fn of_requests(&self) -> Option<&Change> {
         self.cache
             .change
-            .get_or_init(|| speed::of_requests(self))
+            .get_or_init(|| speed::of_requests(&[self]))
             .as_ref()
     }
 

@@ -112,37 +112,6 @@ pub(super) fn are_bursts(look: &Look<'_>, stretches: &[(f64, f64)]) -> bool {
     look.is_open() && came >= FEWEST.max(MORE * usual) && came - usual >= ERRORS * usual.sqrt()
 }
 
-/// A series as two levels, the step wherever it fits best.
-pub(super) struct TwoLevels {
-    /// Values before the step.
-    pub(super) n: usize,
-    pub(super) before: f64,
-    pub(super) after: f64,
-    /// Squares around the two means.
-    pub(super) left: f64,
-}
-
-pub(super) fn two_levels(points: &[(f64, f64)]) -> Option<TwoLevels> {
-    let (sum, squares) = points.iter().fold((0.0, 0.0), |(sum, squares), p| {
-        (sum + p.1, squares + p.1 * p.1)
-    });
-    let mut so_far = 0.0;
-    let steps = points.iter().enumerate().map(|(i, point)| {
-        so_far += point.1;
-        let (n, rest) = ((i + 1) as f64, (points.len() - i - 1) as f64);
-        let (before, after) = (so_far / n, (sum - so_far) / rest);
-        TwoLevels {
-            n: i + 1,
-            before,
-            after,
-            left: squares - n * before * before - rest * after * after,
-        }
-    });
-    steps
-        .take(points.len().saturating_sub(1))
-        .min_by(|a, b| a.left.total_cmp(&b.left))
-}
-
 /// Multiple of the mean gap from which on it is a stall.
 const STANDS_OUT: f64 = 2.5;
 /// Up to this multiple of the shortest stalls are about as long each time.

@@ -13,6 +13,8 @@ const SLOWER: f64 = 1.25;
 const OF_A_PERIOD: usize = 8;
 /// Share of the variance that every second period has to foretell of the others.
 const FORETOLD: f64 = 0.5;
+/// Correlation of neighbours, at least.
+const ALIKE: f64 = 0.3;
 /// A shorter period that foretells nearly as much is the one.
 const NEARLY: f64 = 0.85;
 /// Periods are longer than so many answers: else it is the rhythm of the requests themselves.
@@ -41,6 +43,10 @@ impl Rhythm {
         if look.load_moves() || points.len() < OF_A_PERIOD * FEWEST || whole <= 0.0 {
             return None;
         }
+        // Where the speed changes, what comes one after the other is alike; of two servers in turn it is not.
+        let off = points.iter().map(|p| p.1 - usual);
+        let (_, likeness) = bench_metrics::lag_one(off);
+        likeness.filter(|likeness| *likeness >= ALIKE)?;
         let most = points.len() as f64 / OF_A_PERIOD as f64;
         let mut tried: Vec<(f64, f64)> = Vec::new();
         let mut periods = 2.9;

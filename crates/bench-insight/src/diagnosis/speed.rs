@@ -15,22 +15,29 @@ use crate::view;
 
 /// Requests below which nothing is told.
 const FEWEST: usize = 10;
-/// So many are looked at, evenly chosen.
-const MOST: usize = 300;
+/// The first are looked at, and so many of the others, evenly chosen: a start is soon over.
+const FIRST: usize = 60;
+/// A step that meets no order that requests may have among themselves, as of servers that take turns.
+const IN_NO_ORDER: f64 = 0.618_033_988_749_895;
+const MOST: usize = 240;
 /// Of what a shape leaves, what it has to explain for each of its numbers.
 const OVER_CHANCE: f64 = 8.0;
 /// Of what is off without a change, what leaves no more needs no other.
 const ENOUGH: f64 = 0.1;
-/// Requests from which on several levels are told, and small changes.
+/// Requests from which on several levels are told, and small changes; where they come one at a time, no other makes one slow.
 const MANY: usize = 40;
+const MANY_ALONE: usize = 24;
 /// Levels, at most.
 const PARTS: usize = 12;
 /// Requests are off by so little (a part of their time) that no change costs anything.
 const ALIKE: f64 = 0.02;
+/// What is slower by so much is another level, of few requests too.
+const STEP: f64 = 1.25;
 /// Logarithms beyond which a request is no further off than others: something else happened to it.
 const FAR: f64 = 1.2;
 
 /// One request as the fit sees it.
+#[derive(Clone, Copy)]
 struct Point {
     /// When that which is looked at began and ended, ns on the clock of the run.
     from: f64,
@@ -78,8 +85,13 @@ struct Fitted {
 struct Series {
     points: Vec<Point>,
     columns: Vec<Vec<f64>>,
+    /// What is left of these where neither load nor lengths make a difference, if time may explain what they do.
+    plain: Option<Vec<Vec<f64>>>,
     from: f64,
     lasted: f64,
+    /// Whether they are of several cells, and of one request at a time.
+    several: bool,
+    one_by_one: bool,
     /// Until when a start may last.
     soon: f64,
     /// Requests that a level has at least.
@@ -96,31 +108,52 @@ pub(super) struct Change {
     finding: Finding,
 }
 
+/// What explains points, column by column.
+type Columns = fn(&[Point]) -> Vec<Vec<f64>>;
+
 impl Series {
     fn of(
         mut points: Vec<Point>,
-        explained_by: fn(&[Point]) -> Vec<Vec<f64>>,
+        explained_by: Columns,
+        plain: Columns,
         slots: usize,
     ) -> Option<Self> {
         points.sort_by(|a, b| a.from.total_cmp(&b.from));
-        let columns = explained_by(&points);
-        let each = points.len().div_ceil(MOST).max(1);
+        let (columns, plain) = (explained_by(&points), plain(&points));
+        let each = (points.len().saturating_sub(FIRST) as f64 / MOST as f64).max(1.0);
+        let is_kept = |i: usize| i < FIRST || (i as f64 * IN_NO_ORDER).fract() * each < 1.0;
         let thinned = |column: Vec<f64>| -> Vec<f64> {
             let most = column.iter().copied().fold(0.0, f64::max);
-            column.into_iter().step_by(each).map(|x| x / most).collect()
+            let kept = column.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
+            kept.map(|(_, x)| x / most).collect()
         };
         let moves = |column: &Vec<f64>| column.iter().any(|x| *x > 0.0);
-        let columns = columns.into_iter().filter(moves).map(thinned).collect();
+        let kept =
+            |columns: Vec<Vec<f64>>| columns.into_iter().filter(moves).map(thinned).collect();
+        let (columns, plain) = (kept(columns), kept(plain));
         let from = points.first()?.from;
         let lasted = points.iter().map(|p| p.to).fold(from, f64::max) - from;
-        let points: Vec<Point> = points.into_iter().step_by(each).collect();
+        let points = points.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
+        let points: Vec<Point> = points
+            .map(|(i, point)| {
+                let stands_for = if i < FIRST { 1.0 } else { each };
+                Point {
+                    of_it: stands_for * point.of_it,
+                    taken: stands_for * point.taken,
+                    ..point
+                }
+            })
+            .collect();
         let least = (2 * slots).min(points.len() / 5).max(3);
         let enough = points.len() >= FEWEST && lasted > 0.0;
         enough.then_some(Self {
             points,
             columns,
+            plain: Some(plain),
             from,
             lasted,
+            several: false,
+            one_by_one: slots == 1,
             soon: from + EARLY * lasted,
             least,
         })
@@ -345,9 +378,48 @@ impl Series {
         rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
     }
 
-    /// The shape that is told, if its change is not of chance and leaves at most a part of what is off without one.
+    /// The shape that is told: where time by itself leaves far less than load and lengths do together, it and not they make the difference.
     fn change(&self, most_left: f64) -> Option<Fitted> {
+        /// Of what load and lengths leave, what time alone may.
+        const LEFT_ALONE: f64 = 0.7;
+        /// Of what it leaves beside them, what it may leave without.
+        const AS_WELL: f64 = 1.2;
+        let beside = self.shape(most_left);
+        let Some(plain) = self.plain.clone() else {
+            return beside;
+        };
+        let alone = Self {
+            columns: plain,
+            plain: None,
+            points: self.points.clone(),
+            ..*self
+        };
+        let known = self.fitted(Shape::One);
+        let explains = |found: &Fitted| {
+            found.left <= LEFT_ALONE * known.left
+                && alone.is_over_chance(&known, found, 2 * found.logs.len())
+        };
+        let alone = alone.shape(most_left).filter(explains);
+        match (beside, alone) {
+            (Some(beside), Some(alone)) => {
+                let nothing = 1e-6 * self.points.len() as f64;
+                let as_well = alone.left <= AS_WELL * beside.left + nothing;
+                Some(if as_well { alone } else { beside })
+            }
+            // between two cells it may be their load or their lengths all the same
+            (None, alone) => {
+                alone.filter(|found| !self.several || !matches!(found.shape, Shape::Levels(_)))
+            }
+            (beside, None) => beside,
+        }
+    }
+
+    /// The shape that leaves least, if its change is not of chance and leaves at most a part of what is off without one.
+    fn shape(&self, most_left: f64) -> Option<Fitted> {
         const DECAYS: [f64; 5] = [0.04, 0.08, 0.15, 0.3, 0.6];
+        /// Times what a change may leave, where it is so many times as sure.
+        const MUCH_NOISE: f64 = 1.4;
+        const SURE: usize = 3;
         /// Of what a step or a line leaves, what several levels may.
         const MUCH_LESS: f64 = 0.5;
         let one = self.fitted(Shape::One);
@@ -367,21 +439,23 @@ impl Series {
         let better = |levels: &Fitted| {
             let returns = levels.logs.len() == 2 || comes_back(levels);
             let much_less = levels.left < MUCH_LESS * simple.left;
-            let enough = self.points.len() >= MANY;
+            let enough = self.points.len() >= if self.one_by_one { MANY_ALONE } else { MANY };
             levels.logs.len() > 1
                 && enough
                 && (much_less && returns || simple.left > MUCH_LESS * one.left)
         };
         let found = levels.filter(better).unwrap_or(simple);
-        let told = found.left <= most_left * one.left
-            && self.is_over_chance(&one, &found, 2 * found.logs.len());
+        let numbers = 2 * found.logs.len();
+        let less = (found.left / one.left / most_left).max(1.0);
+        // of answers that differ much it leaves more, and is as certain
+        let sure = numbers * if less > 1.0 { SURE } else { 1 };
+        let told = less <= MUCH_NOISE && self.is_over_chance(&one, &found, sure);
         (told && self.is_clear(&found)).then_some(found)
     }
 
     /// Whether the slowest was slower than the quickest by a quarter, or by a tenth where that stands out of what is left of many. That a few requests in the
     /// middle were quicker is no change.
     fn is_clear(&self, found: &Fitted) -> bool {
-        const STEP: f64 = 1.25;
         const CLEAR: f64 = 1.1;
         const CLEAR_LINE: f64 = 1.06;
         const PART: f64 = 0.3;
@@ -429,6 +503,11 @@ impl Series {
         lost / self.points.iter().map(|p| p.taken).sum::<f64>()
     }
 
+    /// How many of its changes come soon.
+    fn begun(&self, times: &[f64]) -> usize {
+        times.iter().filter(|at| **at <= self.soon).count()
+    }
+
     /// Whether it is slow at first only: soon over, and what comes later is nearer to the best.
     fn begins_slowly(&self, found: &Fitted) -> bool {
         /// Of what it takes more at first, the part that may be left.
@@ -436,9 +515,16 @@ impl Series {
         match &found.shape {
             Shape::Levels(times) => {
                 let levels = levels_of(&found.logs);
+                let best = ends(&levels).0;
+                let begun = self.begun(times);
                 let rest = levels.iter().skip(1).copied().fold(0.0, f64::max);
-                let soon = times.last().is_some_and(|at| *at <= self.soon);
-                soon && rest < f64::midpoint(1.0, ends(&levels).0)
+                // what moves a little later is no other change
+                let most = if begun == times.len() {
+                    f64::midpoint(1.0, best)
+                } else {
+                    best * STEP
+                };
+                begun > 0 && rest < most.min(f64::midpoint(1.0, best))
             }
             Shape::Decay(part) => found.logs[0] > 0.0 && (-EARLY / part).exp() < LEFT,
             Shape::One | Shape::Line => false,
@@ -457,10 +543,10 @@ impl Series {
                 // a twentieth is left then
                 (vec![(Known::At, 3.0 * part * self.lasted)], (first, last))
             }
-            (Shape::Levels(times), Cause::ColdStart) => (
-                times.last().map(|to| at(*to)).into_iter().collect(),
-                (high, last),
-            ),
+            (Shape::Levels(times), Cause::ColdStart) => {
+                let until = times.get(..self.begun(times)).and_then(<[f64]>::last);
+                (until.map(|to| at(*to)).into_iter().collect(), (high, last))
+            }
             (Shape::Levels(times), _) => match times.as_slice() {
                 [time] => (vec![at(*time)], (1.0, levels[1])),
                 [from, to] if comes_back(found) => (
@@ -626,9 +712,14 @@ fn rising(values: &[f64], least: f64) -> Vec<Vec<f64>> {
         let next = quantile(values.to_vec(), q).unwrap_or(0.0);
         bends.extend((next - bends[bends.len() - 1] >= least).then_some(next));
     }
+    pieces(values, &bends)
+}
+
+/// What lies of each value between each two bends.
+fn pieces(values: &[f64], bends: &[f64]) -> Vec<Vec<f64>> {
     let piece = |ends: &[f64]| {
+        let values = values.iter();
         values
-            .iter()
             .map(|v| v.clamp(ends[0], ends[1]) - ends[0])
             .collect()
     };
@@ -653,22 +744,48 @@ fn of_tokens(points: &[Point]) -> Vec<Vec<f64>> {
     columns
 }
 
+/// The same where neither load nor lengths make a difference.
+fn plain_tokens(points: &[Point]) -> Vec<Vec<f64>> {
+    vec![column(points, |_| 1.0), column(points, |p| 1.0 / p.gaps)]
+}
+
+/// The same of whole requests: each part takes as long as the other ones.
+fn plain_whole(points: &[Point]) -> Vec<Vec<f64>> {
+    let each: [fn(&Point) -> f64; 3] = [|_| 1.0, |p| p.gaps, |p| p.prompt];
+    each.iter().map(|of| column(points, of)).collect()
+}
+
 /// What a whole request's time follows.
 fn of_whole(points: &[Point]) -> Vec<Vec<f64>> {
-    let gaps = column(points, |p| p.gaps);
+    let (gaps, prompt) = (column(points, |p| p.gaps), column(points, |p| p.prompt));
     let beside = rising(&column(points, |p| p.beside), 0.5);
-    let mut columns: Vec<_> = beside
-        .iter()
-        .map(|piece| each(piece, &gaps, |n, gaps| n * gaps))
-        .collect();
+    let times = |column: &Vec<f64>| each(column, &gaps, |x, gaps| x * gaps);
+    let mut columns: Vec<_> = beside.iter().map(times).collect();
+    let last = times(&prompt);
     columns.extend(beside);
-    columns.push(gaps);
-    columns.extend([column(points, |_| 1.0), column(points, |p| p.prompt)]);
+    columns.push(column(points, |_| 1.0));
+    columns.extend(of_lengths(gaps));
+    columns.extend(of_lengths(prompt));
+    // of those that say the same the last is left out, and a line says less than what bends
+    columns.push(last);
     columns
 }
 
-/// The speed of the tokens, over all cells that differ in load and lengths only; the indices of their looks.
-pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
+/// What lengths add along a line; where there are few of them, along one that bends at each.
+fn of_lengths(values: Vec<f64>) -> Vec<Vec<f64>> {
+    const FEW: usize = 12;
+    let mut known = values.clone();
+    known.sort_by(f64::total_cmp);
+    known.dedup();
+    if known.len() > FEW {
+        return vec![values];
+    }
+    known.insert(0, 0.0);
+    pieces(&values, &known)
+}
+
+/// Cells that differ in load and lengths only, by their places among all.
+pub(super) fn groups(looks: &[Look<'_>]) -> Vec<Vec<usize>> {
     let key = |look: &Look<'_>| {
         let is_known = |name: &String| {
             let of = [
@@ -681,12 +798,8 @@ pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
         let rest = look.cell.factors.iter().filter(|(name, _)| !is_known(name));
         let rest = rest.map(|(name, value)| format!("{name}={value}"));
         // stages of a search are short and lie on both sides of the capacity: what load makes of them does not tell their speed
-        let stage = look
-            .run
-            .analysis
-            .capacity
-            .as_ref()
-            .map(|_| look.cell.id.clone());
+        let is_stage = look.run.analysis.capacity.is_some();
+        let stage = is_stage.then(|| look.cell.id.clone());
         rest.chain(stage).collect::<Vec<_>>()
     };
     let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
@@ -697,11 +810,23 @@ pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
             None => groups.push((own, vec![i])),
         }
     }
-    let change = |(_, members): (_, Vec<usize>)| {
-        let own: Vec<&Look<'_>> = members.iter().filter_map(|i| looks.get(*i)).collect();
-        Some((members, of_group(&own)?))
+    groups.into_iter().map(|(_, members)| members).collect()
+}
+
+/// The speed over cells that differ in load and lengths only, with their places among all: that of their tokens, or that of whole requests in those of one
+/// at a time.
+pub(super) fn of_cells(looks: &[Look<'_>]) -> Vec<(Vec<usize>, Change)> {
+    let change = |members: Vec<usize>| {
+        let own = |of: &[usize]| of.iter().filter_map(|i| looks.get(*i)).collect::<Vec<_>>();
+        if let Some(change) = of_tokens_in(&own(&members)) {
+            return Some((members, change));
+        }
+        let alone = |i: &usize| looks.get(*i).is_some_and(|l| l.concurrency() == Some(1));
+        let alone: Vec<usize> = members.into_iter().filter(alone).collect();
+        let change = of_requests(&own(&alone)).filter(|_| alone.len() > 1)?;
+        Some((alone, change))
     };
-    groups.into_iter().filter_map(change).collect()
+    groups(looks).into_iter().filter_map(change).collect()
 }
 
 /// Of the time over several cells, the part in which a start is over.
@@ -709,21 +834,46 @@ const EARLY_OF_SEVERAL: f64 = 0.3;
 /// Of what is off without a change, what a change of the time per token may leave.
 const LEFT: f64 = 0.5;
 
-fn of_group(looks: &[&Look<'_>]) -> Option<Change> {
-    let points: Vec<Point> = looks.iter().flat_map(|look| tokens(look)).collect();
+fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
+    // of bundles, which tokens share a tick is chance
+    let one_by_one = looks.iter().filter(|look| !view::in_bundles(look.cell));
+    let points: Vec<Point> = one_by_one.flat_map(|look| tokens(look)).collect();
     let all: usize = looks.iter().map(|look| look.seen.len()).sum();
-    if points.len() * 2 < all {
+    let swings = are_of_one_cell(looks) && looks.iter().any(|look| look.rhythm().is_some());
+    if points.len() * 2 < all || swings {
         return None;
     }
-    let slots = looks.iter().filter_map(|look| look.concurrency()).max();
-    let mut series = Series::of(points, of_tokens, slots.unwrap_or(1) as usize)?;
-    let first = looks.first()?;
-    if looks.iter().any(|look| look.cell.id != first.cell.id) {
-        series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
-    } else if looks.iter().any(|look| look.rhythm().is_some()) {
-        return None;
-    }
+    let series = series(points, [of_tokens, plain_tokens], looks)?;
     series.told(series.change(LEFT)?, looks)
+}
+
+/// Whether all are repeats of one cell.
+fn are_of_one_cell(looks: &[&Look<'_>]) -> bool {
+    let mut ids = looks.iter().map(|look| &look.cell.id);
+    let first = ids.next();
+    ids.all(|id| Some(id) == first)
+}
+
+/// The points of some cells, with what explains them and what is left of that without load and lengths.
+fn series(
+    points: Vec<Point>,
+    [explained_by, plain]: [Columns; 2],
+    looks: &[&Look<'_>],
+) -> Option<Series> {
+    let slots = looks.iter().filter_map(|look| look.concurrency()).max();
+    let slots = slots.unwrap_or(1) as usize;
+    let mut series = Series::of(points, explained_by, plain, slots)?;
+    series.several = !are_of_one_cell(looks);
+    series.one_by_one = looks.iter().all(|look| look.concurrency() == Some(1));
+    if series.several && !series.one_by_one {
+        series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
+    }
+    // one closed loop has one load
+    let has_one = |look: &&Look<'_>| !look.is_open() || look.load_moves();
+    if !series.several && looks.iter().any(has_one) {
+        series.plain = None;
+    }
+    Some(series)
 }
 
 /// What is told of one cell's speed: the change that the tokens of all show; else a rhythm, or a change of whole requests.
@@ -739,12 +889,44 @@ pub(super) fn told(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> 
     }
 }
 
-/// The speed of whole requests in one cell, where tokens do not tell it. A closed loop without a ramp has one load.
-pub(super) fn of_requests(look: &Look<'_>) -> Option<Change> {
+/// The speed of whole requests in one cell, or in several of one at a time, where tokens do not tell it. A closed loop without a ramp has one load.
+pub(super) fn of_requests(looks: &[&Look<'_>]) -> Option<Change> {
     /// Of what is off without a change, what one may leave: load explains less of whole requests than of tokens.
     const LEFT_IN_OPEN_LOOP: f64 = 0.2;
+    let series = requests(looks)?;
+    let is_open = looks.iter().any(|look| look.is_open());
+    let most = if is_open { LEFT_IN_OPEN_LOOP } else { LEFT };
+    let change = series.told(series.change(most)?, looks)?;
+    // a queue that grows is no slower server
+    let steps = matches!(change.fitted.shape, Shape::Levels(_));
+    let grows = is_open && !steps && looks.iter().any(|look| load::piles_up(look));
+    let starts = !change.is_cold_start() || series.stands_alone(&change.fitted);
+    (starts && !grows).then_some(change)
+}
+
+/// By how much the logarithms of the times of whole requests rise or fall, along a line, over cells of one request at a time; none where chance does as much.
+pub(super) fn drift(looks: &[&Look<'_>]) -> Option<f64> {
+    let series = requests(looks)?;
+    let [one, line] = [Shape::One, Shape::Line].map(|shape| series.fitted(shape));
+    let moves = series.is_over_chance(&one, &line, 1);
+    moves.then(|| line.logs.iter().sum())
+}
+
+fn requests(looks: &[&Look<'_>]) -> Option<Series> {
     /// Requests of several users, below which a change cannot be told from chance.
     const OF_SEVERAL: usize = 40;
+    let points: Vec<Point> = looks.iter().flat_map(|look| whole(look)).collect();
+    let one_by_one = looks.iter().all(|look| look.concurrency() == Some(1));
+    let enough = one_by_one || points.len() >= OF_SEVERAL;
+    let mut series = enough.then(|| series(points, [of_whole, plain_whole], looks))??;
+    if !one_by_one {
+        // who queues takes longer, and for longer than the queue tells
+        series.plain = None;
+    }
+    Some(series)
+}
+
+fn whole(look: &Look<'_>) -> Vec<Point> {
     let known_only = first_token::is_cached(look);
     let beside = look.under_way();
     let drain = over_time::draining(look);
@@ -775,23 +957,7 @@ pub(super) fn of_requests(look: &Look<'_>) -> Option<Change> {
             firsts: 0.0,
         })
     };
-    let points: Vec<Point> = look.seen.iter().filter(is_it).filter_map(point).collect();
-    let slots = look.concurrency();
-    if slots != Some(1) && points.len() < OF_SEVERAL {
-        return None;
-    }
-    let series = Series::of(points, of_whole, slots.unwrap_or(1) as usize)?;
-    let most = if look.is_open() {
-        LEFT_IN_OPEN_LOOP
-    } else {
-        LEFT
-    };
-    let change = series.told(series.change(most)?, &[look])?;
-    // a queue that grows is no slower server
-    let steps = matches!(change.fitted.shape, Shape::Levels(_));
-    let grows = look.is_open() && !steps && load::piles_up(look);
-    let starts = !change.is_cold_start() || series.stands_alone(&change.fitted);
-    (starts && !grows).then_some(change)
+    look.seen.iter().filter(is_it).filter_map(point).collect()
 }
 
 /// Prompt tokens that the server did not know.

@@ -3,6 +3,7 @@
 
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
+use super::fit::two_levels;
 use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
 use super::{first_token, load, over_time};
 use crate::advice;
@@ -128,9 +129,8 @@ fn are_two_kinds(mut values: Vec<f64>) -> bool {
     const LEFT: f64 = 0.1;
     const FEWEST_OF_A_KIND: usize = 5;
     values.sort_by(f64::total_cmp);
-    let ranked: Vec<(f64, f64)> = values.iter().map(|value| (0.0, *value)).collect();
     let all = squares(values.iter().copied());
-    over_time::two_levels(&ranked).is_some_and(|two| {
+    two_levels(&values, 1).is_some_and(|two| {
         let fewest = two.n.min(values.len() - two.n);
         let enough = fewest >= FEWEST_OF_A_KIND && fewest * 20 >= values.len();
         enough && two.after >= ALIKE * two.before && two.left <= LEFT * all
@@ -156,8 +156,7 @@ fn is_one_bell(mut times: Vec<(f64, f64)>) -> bool {
     logs.sort_by(f64::total_cmp);
     let variance = moment(&logs, 2);
     let skewness = moment(&logs, 3) / variance.powf(1.5);
-    let ranked: Vec<(f64, f64)> = logs.iter().map(|x| (0.0, *x)).collect();
-    let two = over_time::two_levels(&ranked);
+    let two = two_levels(&logs, 1);
     // two standard errors of a bell's
     let even = skewness <= 2.0 * (6.0 / n).sqrt();
     stays && even && two.is_some_and(|two| two.left >= LEFT * n * variance)
@@ -250,6 +249,9 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
         }
         slow = rest;
     }
+    if look.is_open() && load::follows_load(look) {
+        return None;
+    }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
     let replaced = are_those(look, &slow, |s| s.request.replaced).filter(|_| kind.is_none());
@@ -257,9 +259,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let from_length = from_length(look, &slow).filter(|_| !named);
     if let (false, None, Some(rows)) = (named, from_length, together(look, &slow)) {
         // Those that came together wait for each other, and are none of the server's making.
-        let by_chance =
-            load::follows_load(look) && look.is_open() || over_time::are_of_load(look, &rows);
-        return if by_chance || over_time::are_bursts(look, &rows) {
+        return if over_time::are_of_load(look, &rows) || over_time::are_bursts(look, &rows) {
             None
         } else {
             comes_and_goes(look, &slow, &rows)
@@ -431,16 +431,14 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
     let late = all.iter().filter(is_late).map(|f| f.took / f.quick);
     let late: Vec<f64> = late.collect();
     let beyond = all.iter().map(|f| (f.took - ALIKE * f.quick).max(0.0));
-    let kinds = all
-        .iter()
-        .map(|f| (f.sent, f64::from(u8::from(is_late(&f)))));
-    let kinds: Vec<(f64, f64)> = kinds.collect();
-    let two = over_time::two_levels(&kinds);
+    let kinds = all.iter().map(|f| f64::from(u8::from(is_late(&f))));
+    let kinds: Vec<f64> = kinds.collect();
+    let two = two_levels(&kinds, 1);
     let found = Late {
         share: late.len() as f64 / all.len().max(1) as f64,
         cost: beyond.sum::<f64>() / look.taken(),
         ratio: median(late)?,
-        are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().map(|p| p.1))),
+        are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().copied())),
     };
     (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
 }

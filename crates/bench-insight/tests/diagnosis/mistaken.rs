@@ -515,6 +515,18 @@ fn a_server_that_sleeps_while_nobody_asks_is_told_as_such() {
     assert!((0.7e9..1.1e9).contains(&idle), "{idle}");
 }
 
+/// A beat of arrivals that come evenly with servers that take turns is no rhythm of all answers.
+#[test]
+fn two_servers_in_turn_of_which_one_is_slower_do_not_change_their_speed() {
+    let cells = [cell(Asks::Even(8.3), |_, _| (60, 24), Server::default())];
+    let (run, mut samples) = run(&cells, false, 3);
+    for request in samples[0].requests.iter_mut().step_by(2) {
+        request.end = request.start + Nanos::from_f64(1.5 * request.e2e());
+    }
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::Step), "{found:?}");
+}
+
 #[test]
 fn a_ramp_up_to_a_limit_has_no_slow_start() {
     // what takes longer beyond eight at once is the ramp's doing; the first requests are the quickest

@@ -605,6 +605,27 @@ fn a_level_that_moves_between_two_cells_of_a_grid_is_a_step() {
     }
 }
 
+/// A prompt of which each token makes those of the answer slow for a while would explain it as well, in all cells but the first.
+#[test]
+fn a_level_that_rises_in_the_last_cell_of_a_small_grid_is_no_slow_start() {
+    let (run, samples) = grid_of([&[30, 60], &[], &[30, 60]], 9, |asked, tokens| {
+        let times = if asked.number >= 27 { 1.97 } else { 1.0 };
+        answered(asked, &evenly(at_times(asked, times), tokens))
+    });
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::Step]);
+    let step = of_cause(&all, Cause::Step);
+    let told = figure(step, Known::LevelAfter) / figure(step, Known::LevelBefore);
+    assert!((told - 1.97).abs() < 0.05, "{told}");
+}
+
+#[test]
+fn a_slow_start_that_fades_over_the_first_cell_of_a_grid_is_one() {
+    let serves: Serves = |asked| at_times(asked, 1.0 + 2.0 * (-asked.at / 1500.0).exp());
+    let all = said(&[22, 44], 6, serves);
+    assert_eq!(causes(&all), [Cause::ColdStart]);
+}
+
 #[test]
 fn a_level_that_goes_and_comes_back_over_a_grid_is_told_with_its_length() {
     let serves: Serves = |asked| {

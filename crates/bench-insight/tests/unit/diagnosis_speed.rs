@@ -16,27 +16,34 @@ fn normals(seed: u64) -> impl Iterator<Item = f64> {
     .skip(20)
 }
 
+fn point(from: f64, value: f64, beside: f64) -> Point {
+    Point {
+        from,
+        to: from + 0.9,
+        value,
+        of_it: 1.0,
+        taken: 1.0,
+        beside,
+        waiting: 0.0,
+        gaps: 20.0,
+        prompt: 60.0,
+        prompts: 0.0,
+        firsts: 0.0,
+    }
+}
+
 /// A request each second, that takes 100 times what a server makes of the time and of how many are beside it; noise of a part of that.
 fn served(n: usize, noise: f64, seed: u64, takes: impl Fn(f64) -> (f64, f64)) -> Series {
-    let point = |(i, off): (usize, f64)| {
+    let served = |(i, off): (usize, f64)| {
         let from = i as f64;
         let (slow, beside) = takes(from / n as f64);
-        Point {
-            from,
-            to: from + 0.9,
-            value: 100.0 * slow * (1.0 + 0.2 * beside) * (noise * off).exp(),
-            of_it: 1.0,
-            taken: 1.0,
-            beside,
-            waiting: 0.0,
-            gaps: 20.0,
-            prompt: 60.0,
-            prompts: 0.0,
-            firsts: 0.0,
-        }
+        let value = 100.0 * slow * (1.0 + 0.2 * beside) * (noise * off).exp();
+        point(from, value, beside)
     };
-    let points = normals(seed).take(n).enumerate().map(point).collect();
-    Series::of(points, of_tokens, 1).unwrap()
+    let points = normals(seed).take(n).enumerate().map(served).collect();
+    let mut series = Series::of(points, of_tokens, plain_tokens, 1).unwrap();
+    series.plain = None;
+    series
 }
 
 fn shape(series: &Series) -> Option<Shape> {
@@ -87,6 +94,26 @@ fn a_speed_that_moves_slowly_is_no_step() {
 }
 
 #[test]
+fn a_start_of_a_few_of_many_requests_is_seen_and_one_after_which_little_moves_is_one() {
+    let short = |part: f64| if part < 0.01 { 3.0 } else { 1.0 };
+    let with_bump = |part: f64| match part {
+        ..0.1 => 2.0,
+        0.6..0.7 => 1.25,
+        _ => 1.0,
+    };
+    let back = |part: f64| if (0.1..0.6).contains(&part) { 1.0 } else { 2.0 };
+    let starts = |n: usize, slow: fn(f64) -> f64| {
+        let series = served(n, 0.02, 7, |part| (slow(part), 0.0));
+        series.begins_slowly(&series.change(LEFT).unwrap())
+    };
+    let neighbour = |part: f64| if (0.2..0.7).contains(&part) { 1.0 } else { 1.6 };
+    assert!(!starts(120, neighbour));
+    assert!(starts(2000, short));
+    assert!(starts(120, with_bump));
+    assert!(!starts(120, back));
+}
+
+#[test]
 fn what_load_explains_is_no_change_and_a_step_is_one_though_more_are_beside_it() {
     // more and more, as where a queue grows, and several levels of a sweep
     let loads: [fn(f64) -> f64; 2] = [|part| 10.0 * part, |part| (4.0 * part).floor() * 3.0];
@@ -123,6 +150,29 @@ fn a_speed_that_comes_and_goes_has_several_levels() {
         matches!(&found.shape, Shape::Levels(times) if times.len() == 4),
         "{found:?}"
     );
+}
+
+/// Answers that take longer are more at once: of arrivals that do not change that is no load.
+#[test]
+fn how_many_are_at_once_follows_from_a_speed_that_moves_and_does_not_explain_it() {
+    let slow = |part: f64| if part < 0.4 { 1.0 } else { 1.8 };
+    let follows = |part: f64, i: f64| (4.0 * slow(part) * (1.0 + 0.2 * (7.0 * i).sin())).round();
+    let served_by = |own: &dyn Fn(f64, f64) -> f64| {
+        let mut i = 0.0;
+        let points = normals(11).take(120).map(|off| {
+            i += 1.0;
+            let beside = follows(i / 120.0, i);
+            point(
+                i,
+                100.0 * own(i / 120.0, beside) * (0.1 * off).exp(),
+                beside,
+            )
+        });
+        Series::of(points.collect(), of_tokens, plain_tokens, 1).unwrap()
+    };
+    let moved = served_by(&|part, _| slow(part));
+    assert!(matches!(shape(&moved), Some(Shape::Levels(times)) if times.len() == 1));
+    assert_eq!(shape(&served_by(&|_, beside| beside / 4.0)), None);
 }
 
 #[test]
