@@ -85,7 +85,8 @@ fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
         let found = run.analysis.capacity.as_ref().ok_or("no capacity")?;
         assert_eq!(found.stopped, SearchEnd::MissedAlone, "{found:?}");
         assert_eq!(found.value, None);
-        assert!(run.cells.len() <= 2, "{found:?}");
+        // higher loads are doubled until answers fall behind, which two at a time do soon
+        assert!(run.cells.len() <= 6, "{found:?}");
         // which of the codes it is, trust has a say in
         assert_ne!(output.status.code(), Some(0));
         let said = String::from_utf8(output.stdout)?;
