@@ -121,10 +121,9 @@ fn of_each_repeat<'a>(
         let mut found = fold(of_cell_alone(look, looks, change(i)));
         let later = began.map_or(0.0, |began| (look.epoch - began).as_f64());
         // The times of a change are from the first request already.
-        let is_level = |f: &Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
         let rest = found
             .iter_mut()
-            .filter(|f| change(i).is_none() || !is_level(f));
+            .filter(|f| change(i).is_none() || !is_of(f, LEVELS));
         let evidence = rest.flat_map(|f| &mut f.evidence);
         for at in evidence.filter(|e| e.figure == Known::At.into()) {
             at.value += later;
@@ -162,10 +161,10 @@ fn of_repeats(repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
             own.evidence
                 .push(Evidence::new(Known::Stalls.into(), both, Unit::Count));
         }
-        own.consequences.extend(finding.consequences);
+        take_over(own, finding.consequences);
     }
     // What nothing explains in one repeat may be what costs as much in another.
-    let is_unexplained = |f: &Finding| f.cause().is_some_and(|cause| UNEXPLAINED.contains(&cause));
+    let is_unexplained = |f: &Finding| is_of(f, UNEXPLAINED);
     let named = kept
         .iter()
         .filter(|f| !is_unexplained(f) && f.cause() != Some(Cause::Failing));
@@ -247,27 +246,23 @@ pub(crate) const MIXED: f64 = 0.05;
 
 /// The causes after which a cell's figures are means over servers of different speed.
 pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding> {
-    let moved = |f: &&Finding| {
-        let level = [Cause::ColdStart, Cause::Step, Cause::Drift];
-        f.severity > MIXED && f.cause().is_some_and(|cause| level.contains(&cause))
-    };
-    found.iter().filter(moved)
+    found
+        .iter()
+        .filter(|f| f.severity > MIXED && is_of(f, LEVELS))
 }
 
 /// Whether a server does not keep up with what it is offered, whatever makes it slow: what stops, goes or moves has its own reasons of trust.
 pub(crate) fn is_overload(finding: &Finding) -> bool {
     let slow = [Cause::SlowReplica, Cause::ServerStarved];
-    let folded = finding.consequences.contains(&Cause::Overload)
-        && finding.cause().is_some_and(|cause| slow.contains(&cause));
+    let folded = finding.consequences.contains(&Cause::Overload) && is_of(finding, &slow);
     folded || finding.cause() == Some(Cause::Overload)
 }
 
 /// Whether nothing can be held against a cell: its figures are means over servers of different speed, one that stood still or was away among them.
 pub(crate) fn is_no_base(found: &[Finding], cell: &str) -> bool {
-    let stood = found.iter().filter(|f| {
-        let still = [Cause::Frozen, Cause::ServerGone];
-        f.severity > MIXED && f.cause().is_some_and(|cause| still.contains(&cause))
-    });
+    let still = [Cause::Frozen, Cause::ServerGone];
+    let stood = found.iter();
+    let stood = stood.filter(|f| f.severity > MIXED && is_of(f, &still));
     let mut all = of_two_levels(found).chain(stood);
     all.any(|f| f.cells.iter().any(|own| own == cell))
 }
@@ -276,8 +271,7 @@ pub(crate) fn is_no_base(found: &[Finding], cell: &str) -> bool {
 pub(crate) fn of_moving_levels(found: &[Finding], about: &Finding) -> bool {
     let own = about.evidence.iter().filter_map(|e| e.cell.as_ref());
     let own: Vec<&String> = about.cells.iter().chain(own).collect();
-    let is_level = |f: &&Finding| f.cause().is_some_and(|cause| LEVELS.contains(&cause));
-    let mut moved = found.iter().filter(is_level);
+    let mut moved = found.iter().filter(|f| is_of(f, LEVELS));
     moved.any(|f| own.is_empty() || f.cells.iter().any(|cell| own.contains(&cell)))
 }
 
@@ -319,16 +313,10 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     let only_fails = |f: &Finding| f.cause() == Some(Cause::Failing);
     if found.iter().all(only_fails) {
         found.extend(unexplained::all(look));
-    } else if found
-        .iter()
-        .all(|f| f.cause().is_some_and(|cause| LEVELS.contains(&cause)))
-    {
+    } else if found.iter().all(|f| is_of(f, LEVELS)) {
         // A level that moves does not make answers stand still.
         found.extend(unexplained::pauses(look));
-    } else if found
-        .iter()
-        .all(|f| f.cause().is_some_and(|cause| STANDSTILL.contains(&cause)))
-    {
+    } else if found.iter().all(|f| is_of(f, STANDSTILL)) {
         // Nor does what stops all stop some of them.
         found.extend(unexplained::pauses_one_by_one(look));
     }
@@ -608,6 +596,18 @@ fn of_one_job(mut found: Vec<Finding>) -> Vec<Finding> {
     found
 }
 
+/// Whether its cause is one of these.
+fn is_of(finding: &Finding, causes: &[Cause]) -> bool {
+    finding.cause().is_some_and(|cause| causes.contains(&cause))
+}
+
+/// Tells what follows from another finding of the same cause with it, each once.
+fn take_over(own: &mut Finding, more: Vec<Cause>) {
+    own.consequences.extend(more);
+    own.consequences.sort_unstable();
+    own.consequences.dedup();
+}
+
 /// One finding for each cause: that of the cell in which it costs most, about all cells in which it was found.
 fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by(|a, b| b.severity.total_cmp(&a.severity));
@@ -618,9 +618,7 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
                 let is_new = |cell: &String| !worst.cells.contains(cell);
                 let new: Vec<String> = finding.cells.into_iter().filter(is_new).collect();
                 worst.cells.extend(new);
-                worst.consequences.extend(finding.consequences);
-                worst.consequences.sort_unstable();
-                worst.consequences.dedup();
+                take_over(worst, finding.consequences);
             }
             None => kept.push(finding),
         }

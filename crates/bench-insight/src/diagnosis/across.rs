@@ -5,7 +5,7 @@
 use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
 
 use super::look::{Look, median, quantile};
-use super::{LEAST, LEVELS, STANDSTILL, over_time, speed};
+use super::{LEAST, LEVELS, STANDSTILL, is_of, over_time, speed};
 use crate::draft::Draft;
 use crate::outages::Standstill;
 use crate::samples::CellSamples;
@@ -112,9 +112,10 @@ pub(super) fn add_to(found: &mut Vec<Finding>, looks: &[Look<'_>]) {
         let stops = told(found, &|cause| cause == Cause::Frozen);
         let periodic = stops.then(|| stalls(&grid)).flatten();
         if periodic.is_some() {
-            let of_it = |f: &Finding| f.cause().is_some_and(|cause| STANDSTILL.contains(&cause));
             let ids = grid.ids();
-            found.retain(|f| !(of_it(f) && f.cells.iter().all(|cell| ids.contains(cell))));
+            found.retain(|f| {
+                !(is_of(f, STANDSTILL) && f.cells.iter().all(|cell| ids.contains(cell)))
+            });
         }
         let both = [periodic, level].into_iter().flatten();
         found.extend(both.map(|finding| Finding {

@@ -45,3 +45,14 @@ fn what_nothing_explains_in_one_repeat_is_left_out_beside_a_cause_of_another() {
     ];
     assert_eq!(told(repeats), [(Cause::Frozen, 0.1)]);
 }
+
+#[test]
+fn what_follows_from_a_cause_in_several_repeats_is_told_once() {
+    let queue = || {
+        let mut found = costs(Cause::Frozen, 0.2);
+        found.consequences = vec![Cause::Step];
+        vec![found]
+    };
+    let found = of_repeats(vec![queue(), queue()]);
+    assert_eq!(found[0].consequences, [Cause::Step]);
+}
