@@ -294,24 +294,24 @@ impl HfTokenizer {
             if !plain || !seen.insert(word.to_owned()) {
                 continue;
             }
-            let (alone, follows) = self.around(word)?;
-            if follows == 1 {
-                let list = if alone == 1 { &mut heads } else { &mut others };
-                list.push(word.to_owned());
+            match self.is_one(word)? {
+                (true, true) => heads.push(word.to_owned()),
+                (true, false) => others.push(word.to_owned()),
+                (false, _) => {}
             }
         }
         Ok(WordPool::new(&heads, &others))
     }
 
-    /// Tokens of a word alone, and how many more it makes where it follows itself.
-    fn around(&self, word: &str) -> Result<(u64, u64), WorkloadError> {
-        let known = self.pieces.around(&self.tokenizer, word);
+    /// Whether a word is one token where it follows itself, and alone.
+    fn is_one(&self, word: &str) -> Result<(bool, bool), WorkloadError> {
+        let known = self.pieces.is_one(&self.tokenizer, word);
         if let Some(known) = known.map_err(|cause| self.failed(cause))? {
             return Ok(known);
         }
         let alone = self.count(word)?;
         let both = self.count(&format!("{word} {word}"))?;
-        Ok((alone, both.saturating_sub(alone)))
+        Ok((both == alone + 1, alone == 1))
     }
 }
 

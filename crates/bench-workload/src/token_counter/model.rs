@@ -43,6 +43,14 @@ impl Model {
         }
     }
 
+    /// Whether it makes one token of a piece: where no token has its text the merges need not be asked.
+    pub(super) fn is_one(&self, piece: &str) -> tokenizers::Result<bool> {
+        match self {
+            Self::Bpe(bpe) if !bpe.by_text.contains_key(piece) => Ok(false),
+            _ => Ok(self.count(piece)? == 1),
+        }
+    }
+
     /// Its own tokens by their ids, in order.
     pub(super) fn vocabulary(&self) -> Box<dyn Iterator<Item = (u32, Cow<'_, str>)> + '_> {
         match self {
@@ -401,7 +409,10 @@ impl<'de> Visitor<'de> for Vocabulary<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        /// As many as today's models have, so that the map does not grow while they are read; room that nothing is in costs nothing.
+        const EXPECTED: usize = 1 << 17;
         let Bpe { by_id, by_text, .. } = self.0;
+        by_text.reserve(EXPECTED);
         while let Some(Text(token)) = map.next_key()? {
             let token: Arc<str> = token.into();
             let id = map.next_value::<u32>()?;

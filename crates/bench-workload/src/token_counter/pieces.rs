@@ -3,6 +3,7 @@
 //! Nearly every tokenizer cuts a text before a blank and never makes a token across it: then the counts of the parts add up to that
 //! of the whole. Whether a tokenizer is one of these is found out before its words are trusted; texts of others are encoded whole.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -82,19 +83,19 @@ impl Pieces {
         }
     }
 
-    /// Tokens of a word alone, and where it follows another; `None` where that is not the same in every text.
-    pub(super) fn around(
+    /// Whether a word is one token where it follows another, and alone; `None` where that is not the same in every text.
+    pub(super) fn is_one(
         &self,
         tokenizer: &Tokenizer,
         word: &str,
-    ) -> tokenizers::Result<Option<(u64, u64)>> {
+    ) -> tokenizers::Result<Option<(bool, bool)>> {
         let anchor = self.anchor.get_or_init(|| Anchor::of(tokenizer));
         let Some(anchor) = anchor else {
             return Ok(None);
         };
-        let alone = anchor.count(tokenizer, word)?;
-        let follows = anchor.count(tokenizer, &format!(" {word}"))?;
-        Ok(alone.map(u64::from).zip(follows.map(u64::from)))
+        let follows = anchor.is_one(tokenizer, &format!(" {word}"))?;
+        let alone = anchor.is_one(tokenizer, word)?;
+        Ok(follows.zip(alone))
     }
 
     fn sum(
@@ -207,14 +208,29 @@ impl Anchor {
             }
             return Ok(u32::try_from(ids(tokenizer, part)?.len()).ok());
         }
-        let word = part.get(1..).unwrap_or_default();
-        if let Some(blank) = self.blank.filter(|_| is_of_letters(word)) {
-            let count = tokenizer.get_model().count(&format!("{blank}{word}"))?;
-            return Ok(u32::try_from(count).ok());
+        if let Some(piece) = self.piece(part) {
+            return Ok(u32::try_from(tokenizer.get_model().count(&piece)?).ok());
         }
         let both = ids(tokenizer, &format!("{ANCHOR}{part}"))?;
         let own = both.strip_prefix(self.ids.as_slice());
         Ok(own.and_then(|own| u32::try_from(own.len()).ok()))
+    }
+
+    /// Whether a part is one token.
+    fn is_one(&self, tokenizer: &Tokenizer, part: &str) -> tokenizers::Result<Option<bool>> {
+        match self.piece(part) {
+            Some(piece) => tokenizer.get_model().is_one(&piece).map(Some),
+            None => Ok(self.count(tokenizer, part)?.map(|count| count == 1)),
+        }
+    }
+
+    /// What the model sees of a part that is a word of small letters, with the blank before it or alone, where it can be asked directly.
+    fn piece<'p>(&self, part: &'p str) -> Option<Cow<'p, str>> {
+        match part.strip_prefix(' ') {
+            Some(word) if is_of_letters(word) => Some(Cow::from(format!("{}{word}", self.blank?))),
+            None if is_of_letters(part) => self.cut.map(|_| Cow::from(part)),
+            _ => None,
+        }
     }
 
     /// Whether texts of words, numbers and signs in any order have as many tokens as their parts together.

@@ -114,3 +114,21 @@ fn words_after_a_blank_are_counted_by_the_model_alone_where_that_is_the_same() {
         assert_eq!(anchor.count(&bytes, &format!(" {word}")).unwrap(), follows);
     }
 }
+
+#[test]
+fn a_word_is_one_token_where_its_count_is_one() {
+    let tokenizer = bpe(None);
+    let anchor = Anchor::of(&tokenizer).unwrap();
+    let words = || builtin_prompts::WORDS.split_whitespace();
+    let mut of_one = 0;
+    for part in words().flat_map(|word| [word.to_owned(), format!(" {word}")]) {
+        let count = anchor.count(&tokenizer, &part).unwrap().unwrap();
+        let is_one = anchor.is_one(&tokenizer, &part).unwrap();
+        assert_eq!(is_one, Some(count == 1), "`{part}`");
+        of_one += usize::from(count == 1);
+    }
+    assert!(
+        (1..2 * words().count()).contains(&of_one),
+        "both kinds, {of_one}"
+    );
+}
