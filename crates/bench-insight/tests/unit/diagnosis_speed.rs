@@ -1,3 +1,4 @@
+use super::super::fit::solve;
 use super::*;
 
 /// Standard normal values from a xorshift generator.

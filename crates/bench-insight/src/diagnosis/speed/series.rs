@@ -1,0 +1,615 @@
+//! The shapes that a speed over time may have, fitted beside what load and lengths add.
+
+use bench_schema::{Cause, Known};
+
+use super::super::fit::{solve, steps_of};
+use super::super::look::{median, quantile};
+use crate::outages::EARLY;
+
+/// Requests below which nothing is told.
+const FEWEST: usize = 10;
+/// The first are looked at, and so many of the others, evenly chosen: a start is soon over.
+const FIRST: usize = 60;
+/// A step that meets no order that requests may have among themselves, as of servers that take turns.
+const IN_NO_ORDER: f64 = 0.618_033_988_749_895;
+const MOST: usize = 240;
+/// Of what a shape leaves, what it has to explain for each of its numbers.
+const OVER_CHANCE: f64 = 8.0;
+/// Of what is off without a change, what leaves no more needs no other.
+const ENOUGH: f64 = 0.1;
+/// Requests from which on several levels are told, and small changes; where they come one at a time, no other makes one slow.
+const MANY: usize = 40;
+const MANY_ALONE: usize = 24;
+/// Levels, at most.
+const PARTS: usize = 12;
+/// Requests are off by so little (a part of their time) that no change costs anything.
+const ALIKE: f64 = 0.02;
+/// What is slower by so much is another level, of few requests too.
+const STEP: f64 = 1.25;
+/// Logarithms beyond which a request is no further off than others: something else happened to it.
+const FAR: f64 = 1.2;
+
+/// One request as the fit sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Point {
+    /// When that which is looked at began and ended, ns on the clock of the run.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// What it took: the time per token, or that of the whole request.
+    pub(super) value: f64,
+    /// The time that follows from it, and all that its user waited.
+    pub(super) of_it: f64,
+    pub(super) taken: f64,
+    /// How many others were under way meanwhile, and how many waited for their first tokens.
+    pub(super) beside: f64,
+    pub(super) waiting: f64,
+    pub(super) gaps: f64,
+    /// Prompt tokens of its own, and those of others that were worked on meanwhile.
+    pub(super) prompt: f64,
+    pub(super) prompts: f64,
+    /// How many those are.
+    pub(super) firsts: f64,
+}
+
+/// What the speed does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shape {
+    One,
+    /// Another level from each of these moments on.
+    Levels(Vec<f64>),
+    Line,
+    /// Towards a level, by a factor of e in this part of the time.
+    Decay(f64),
+}
+
+/// A shape with its numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Fitted {
+    pub(super) shape: Shape,
+    pub(super) logs: Vec<f64>,
+    /// How slow the server was while each was answered.
+    pub(super) slow: Vec<f64>,
+    /// Logarithms that are left, and their squares.
+    pub(super) off: Vec<f64>,
+    pub(super) left: f64,
+}
+
+/// The points of some requests, with the columns of what explains them.
+pub(super) struct Series {
+    pub(super) points: Vec<Point>,
+    pub(super) columns: Vec<Vec<f64>>,
+    /// What is left of these where neither load nor lengths make a difference, if time may explain what they do.
+    pub(super) plain: Option<Vec<Vec<f64>>>,
+    pub(super) from: f64,
+    pub(super) lasted: f64,
+    /// Whether they are of several cells, and of one request at a time.
+    pub(super) several: bool,
+    pub(super) one_by_one: bool,
+    /// Until when a start may last.
+    pub(super) soon: f64,
+    /// Requests that a level has at least.
+    pub(super) least: usize,
+}
+
+/// What explains points, column by column.
+pub(super) type Columns = fn(&[Point]) -> Vec<Vec<f64>>;
+
+impl Series {
+    pub(super) fn of(
+        mut points: Vec<Point>,
+        explained_by: Columns,
+        plain: Columns,
+        slots: usize,
+    ) -> Option<Self> {
+        points.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let (columns, plain) = (explained_by(&points), plain(&points));
+        let each = (points.len().saturating_sub(FIRST) as f64 / MOST as f64).max(1.0);
+        let is_kept = |i: usize| i < FIRST || (i as f64 * IN_NO_ORDER).fract() * each < 1.0;
+        let thinned = |column: Vec<f64>| -> Vec<f64> {
+            let most = column.iter().copied().fold(0.0, f64::max);
+            let kept = column.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
+            kept.map(|(_, x)| x / most).collect()
+        };
+        let moves = |column: &Vec<f64>| column.iter().any(|x| *x > 0.0);
+        let kept =
+            |columns: Vec<Vec<f64>>| columns.into_iter().filter(moves).map(thinned).collect();
+        let (columns, plain) = (kept(columns), kept(plain));
+        let from = points.first()?.from;
+        let lasted = points.iter().map(|p| p.to).fold(from, f64::max) - from;
+        let points = points.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
+        let points: Vec<Point> = points
+            .map(|(i, point)| {
+                let stands_for = if i < FIRST { 1.0 } else { each };
+                Point {
+                    of_it: stands_for * point.of_it,
+                    taken: stands_for * point.taken,
+                    ..point
+                }
+            })
+            .collect();
+        let least = (2 * slots).min(points.len() / 5).max(3);
+        let enough = points.len() >= FEWEST && lasted > 0.0;
+        enough.then_some(Self {
+            points,
+            columns,
+            plain: Some(plain),
+            from,
+            lasted,
+            several: false,
+            one_by_one: slots == 1,
+            soon: from + EARLY * lasted,
+            least,
+        })
+    }
+
+    pub(super) fn part(&self, at: f64) -> f64 {
+        (at - self.from) / self.lasted
+    }
+
+    /// By how much the logarithm of a request's time moves with each number of a shape.
+    fn moves(&self, shape: &Shape) -> Vec<Vec<f64>> {
+        let each = |of: &dyn Fn(&Point) -> f64| self.points.iter().map(of).collect();
+        match shape {
+            Shape::One => Vec::new(),
+            Shape::Levels(times) => times.iter().map(|at| each(&|p| p.after(*at))).collect(),
+            Shape::Line => vec![each(&|p| self.part(p.middle()))],
+            Shape::Decay(part) => vec![each(&|p| (-self.part(p.middle()) / part).exp())],
+        }
+    }
+
+    /// The best numbers for a shape, by Gauss and Newton; those that lie far off count for less.
+    pub(super) fn fitted(&self, shape: Shape) -> Fitted {
+        const ROUNDS: u32 = 4;
+        let moves = self.moves(&shape);
+        let values: Vec<f64> = self.points.iter().map(|p| p.value).collect();
+        let least = 1e-3 * median(values.clone()).unwrap_or(1.0);
+        let mut weights = vec![1.0; values.len()];
+        let mut now = Fitted {
+            logs: vec![0.0; moves.len()],
+            slow: vec![1.0; values.len()],
+            off: Vec::new(),
+            left: f64::INFINITY,
+            shape,
+        };
+        let mut base = values.clone();
+        let mut best = now.clone();
+        for _ in 0..ROUNDS {
+            // each beside its own size
+            let size = each(&base, &now.slow, |base, slow| base * slow);
+            let scale = each(&weights, &size, |weight, size| weight / size);
+            let target = each(&values, &scale, |value, scale| value * scale);
+            let known = |slow: &[f64]| -> Vec<Vec<f64>> {
+                let scale = each(slow, &scale, |slow, scale| slow * scale);
+                let of = |column: &Vec<f64>| each(column, &scale, |x, scale| x * scale);
+                self.columns.iter().map(of).collect()
+            };
+            if !moves.is_empty() {
+                let mut columns = known(&now.slow);
+                let free = moves
+                    .iter()
+                    .map(|column| each(column, &weights, |x, w| x * w));
+                columns.extend(free);
+                let solved = solve(&columns, moves.len(), &target);
+                for (log, more) in now.logs.iter_mut().zip(&solved[self.columns.len()..]) {
+                    *log += more.clamp(-1.0, 1.0);
+                }
+                now.slow = total(&moves, &now.logs, values.len());
+                for log in &mut now.slow {
+                    *log = log.exp();
+                }
+            }
+            let solved = solve(&known(&now.slow), 0, &target);
+            base = total(&self.columns, &solved, values.len());
+            for value in &mut base {
+                *value = value.max(least);
+            }
+            let expected = each(&base, &now.slow, |base, slow| base * slow);
+            now.off = each(&values, &expected, |value, expected| {
+                (value / expected).ln()
+            });
+            now.left = now.off.iter().map(|off| off.abs().min(FAR).powi(2)).sum();
+            weights = robust(&now.off);
+            if now.left < best.left {
+                best = now.clone();
+            }
+        }
+        best
+    }
+
+    /// Whether both sides of a moment have requests enough.
+    fn parts(&self, at: f64) -> bool {
+        let before = self.points.iter().filter(|p| p.to <= at).count();
+        let after = self.points.iter().filter(|p| p.from >= at).count();
+        before.min(after) >= self.least
+    }
+
+    /// The step that leaves least.
+    fn step(&self) -> Option<Fitted> {
+        const COARSE: usize = 24;
+        const FINE: usize = 16;
+        let at = |times: Vec<f64>| {
+            let times = times.into_iter().filter(|at| self.parts(*at));
+            let all = times.map(|at| self.fitted(Shape::Levels(vec![at])));
+            all.min_by(|a, b| a.left.total_cmp(&b.left))
+        };
+        let n = self.points.len();
+        let begin = |i: usize| self.points.get(i * n / COARSE).map(|p| p.from);
+        let coarse = at((1..COARSE).filter_map(begin).collect())?;
+        let Shape::Levels(times) = &coarse.shape else {
+            return None;
+        };
+        let near = *times.first()?;
+        let ends = self.points.iter().flat_map(|p| [p.from, p.to]);
+        let mut ends: Vec<f64> = ends.collect();
+        ends.sort_by(|a, b| (a - near).abs().total_cmp(&(b - near).abs()));
+        ends.truncate((4 * n / COARSE).max(FINE));
+        let each = ends.len().div_ceil(FINE).max(1);
+        let fine = at(ends.into_iter().step_by(each).collect());
+        fine.filter(|fine| fine.left < coarse.left).or(Some(coarse))
+    }
+
+    /// The best of several levels: of one change after another beside a step or a stretch, or of parts of the time, where no change explains much by itself.
+    fn levels(&self, step: &Fitted) -> Fitted {
+        let stretch = self.stretch();
+        let mut all = self.more(step.clone());
+        all.extend(stretch.into_iter().flat_map(|stretch| self.more(stretch)));
+        let n = self.points.len();
+        let parts = PARTS.min(n / (self.least + 1));
+        let begin = |i: usize| self.points.get(i * n / parts).map(|p| p.from);
+        let mut found = self.fitted(Shape::Levels((1..parts).filter_map(begin).collect()));
+        while let Some(fewer) = self.without_weakest(&found) {
+            all.push(std::mem::replace(&mut found, fewer));
+        }
+        let best = all
+            .into_iter()
+            .min_by(|a, b| self.merit(a).total_cmp(&self.merit(b)));
+        best.unwrap_or(found)
+    }
+
+    /// What is left and what each change adds to it, by Schwarz's criterion; less than a percent is nothing.
+    fn merit(&self, found: &Fitted) -> f64 {
+        const NOTHING: f64 = 1e-4;
+        let n = self.points.len() as f64;
+        n * (found.left / n + NOTHING).ln() + 2.0 * n.ln() * found.logs.len() as f64
+    }
+
+    /// The stretch between two moments that leaves least.
+    fn stretch(&self) -> Option<Fitted> {
+        const COARSE: usize = 12;
+        const FINE: usize = 8;
+        let n = self.points.len();
+        let at = |i: usize, of: usize| self.points.get(i * n / of).map(|p| p.from);
+        let least = |all: &mut dyn Iterator<Item = Vec<f64>>| {
+            let apart = |times: &Vec<f64>| self.parts(times[0]) && self.parts(times[1]);
+            let all = all
+                .filter(apart)
+                .map(|times| self.fitted(Shape::Levels(times)));
+            all.min_by(|a, b| a.left.total_cmp(&b.left))
+        };
+        let pairs = (1..COARSE).flat_map(|i| (i + 1..COARSE).map(move |j| [i, j]));
+        let pair = |[i, j]: [usize; 2]| Some(vec![at(i, COARSE)?, at(j, COARSE)?]);
+        let mut best = least(&mut pairs.filter_map(pair))?;
+        for end in [0, 1] {
+            let Shape::Levels(times) = &best.shape else {
+                return None;
+            };
+            let own = self.points.partition_point(|p| p.from < times[end]);
+            let step = (n / COARSE).div_ceil(FINE).max(1);
+            let from = own.saturating_sub(step * FINE);
+            let near = (from..=own + step * FINE).step_by(step);
+            let near =
+                near.filter_map(|i| Some([self.points.get(i)?.from, self.points.get(i)?.to]));
+            let moved = near.flatten().map(|at| {
+                let mut times = times.clone();
+                times[end] = at;
+                times
+            });
+            let fine = least(&mut moved.filter(|times| times[0] < times[1]));
+            best = fine.filter(|fine| fine.left < best.left).unwrap_or(best);
+        }
+        Some(best)
+    }
+
+    /// One change more, and one more, until they have made it no better for some time.
+    fn more(&self, first: Fitted) -> Vec<Fitted> {
+        const IN_VAIN: usize = 2;
+        let mut best = (0, self.merit(&first));
+        let mut all = vec![first];
+        while let Some(Fitted {
+            shape: Shape::Levels(times),
+            off,
+            ..
+        }) = all.last()
+        {
+            let off = off.iter().map(|off| off.clamp(-FAR, FAR));
+            let mut points: Vec<_> = self.points.iter().map(Point::middle).zip(off).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let at = steps_of(&points, times, self.least);
+            let Some(at) = at.filter(|_| times.len() < PARTS && all.len() <= best.0 + IN_VAIN)
+            else {
+                break;
+            };
+            let mut times = times.clone();
+            times.push(at);
+            times.sort_by(f64::total_cmp);
+            let more = self.fitted(Shape::Levels(times));
+            let merit = self.merit(&more);
+            if merit < best.1 {
+                best = (all.len(), merit);
+            }
+            all.push(more);
+        }
+        all
+    }
+
+    fn without_weakest(&self, found: &Fitted) -> Option<Fitted> {
+        let Shape::Levels(times) = &found.shape else {
+            return None;
+        };
+        let logs = found.logs.iter().map(|log| log.abs()).enumerate();
+        let weakest = logs.min_by(|a, b| a.1.total_cmp(&b.1));
+        let (weakest, _) = weakest.filter(|_| times.len() > 1)?;
+        let mut times = times.clone();
+        times.remove(weakest);
+        Some(self.fitted(Shape::Levels(times)))
+    }
+
+    /// Whether so many numbers more explain more than chance would.
+    pub(super) fn is_over_chance(&self, few: &Fitted, more: &Fitted, numbers: usize) -> bool {
+        let used = self.columns.len() + 2 * more.logs.len();
+        let rest = self.points.len().saturating_sub(used) as f64;
+        rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
+    }
+
+    /// The shape that is told: where time by itself leaves far less than load and lengths do together, it and not they make the difference.
+    pub(super) fn change(&self, most_left: f64) -> Option<Fitted> {
+        /// Of what load and lengths leave, what time alone may.
+        const LEFT_ALONE: f64 = 0.7;
+        /// Of what it leaves beside them, what it may leave without.
+        const AS_WELL: f64 = 1.2;
+        let beside = self.shape(most_left);
+        let Some(plain) = self.plain.clone() else {
+            return beside;
+        };
+        let alone = Self {
+            columns: plain,
+            plain: None,
+            points: self.points.clone(),
+            ..*self
+        };
+        let known = self.fitted(Shape::One);
+        let explains = |found: &Fitted| {
+            found.left <= LEFT_ALONE * known.left
+                && alone.is_over_chance(&known, found, 2 * found.logs.len())
+        };
+        let alone = alone.shape(most_left).filter(explains);
+        match (beside, alone) {
+            (Some(beside), Some(alone)) => {
+                let nothing = 1e-6 * self.points.len() as f64;
+                let as_well = alone.left <= AS_WELL * beside.left + nothing;
+                Some(if as_well { alone } else { beside })
+            }
+            // between two cells it may be their load or their lengths all the same
+            (None, alone) => {
+                alone.filter(|found| !self.several || !matches!(found.shape, Shape::Levels(_)))
+            }
+            (beside, None) => beside,
+        }
+    }
+
+    /// The shape that leaves least, if its change is not of chance and leaves at most a part of what is off without one.
+    pub(super) fn shape(&self, most_left: f64) -> Option<Fitted> {
+        const DECAYS: [f64; 5] = [0.04, 0.08, 0.15, 0.3, 0.6];
+        /// Times what a change may leave, where it is so many times as sure.
+        const MUCH_NOISE: f64 = 1.4;
+        const SURE: usize = 3;
+        /// Of what a step or a line leaves, what several levels may.
+        const MUCH_LESS: f64 = 0.5;
+        let one = self.fitted(Shape::One);
+        if one.left < ALIKE.powi(2) * self.points.len() as f64 {
+            return None;
+        }
+        let step = self.step()?;
+        let smooth = DECAYS.into_iter().map(Shape::Decay).chain([Shape::Line]);
+        let smooth = smooth.map(|shape| self.fitted(shape)).filter(Fitted::lasts);
+        let smooth = smooth.min_by(|a, b| a.left.total_cmp(&b.left))?;
+        let levels = (step.left.min(smooth.left) > ENOUGH * one.left).then(|| self.levels(&step));
+        let simple = if smooth.left < step.left {
+            smooth
+        } else {
+            step
+        };
+        let better = |levels: &Fitted| {
+            let returns = levels.logs.len() == 2 || comes_back(levels);
+            let much_less = levels.left < MUCH_LESS * simple.left;
+            let enough = self.points.len() >= if self.one_by_one { MANY_ALONE } else { MANY };
+            levels.logs.len() > 1
+                && enough
+                && (much_less && returns || simple.left > MUCH_LESS * one.left)
+        };
+        let found = levels.filter(better).unwrap_or(simple);
+        let numbers = 2 * found.logs.len();
+        let less = (found.left / one.left / most_left).max(1.0);
+        // of answers that differ much it leaves more, and is as certain
+        let sure = numbers * if less > 1.0 { SURE } else { 1 };
+        let told = less <= MUCH_NOISE && self.is_over_chance(&one, &found, sure);
+        (told && self.is_clear(&found)).then_some(found)
+    }
+
+    /// Whether the slowest was slower than the quickest by a quarter, or by a tenth where that stands out of what is left of many. That a few requests in the
+    /// middle were quicker is no change.
+    fn is_clear(&self, found: &Fitted) -> bool {
+        const CLEAR: f64 = 1.1;
+        const CLEAR_LINE: f64 = 1.06;
+        const PART: f64 = 0.3;
+        let (low, high) = ends(&found.slow);
+        let n = self.points.len();
+        let by = (high / low).ln();
+        let steps = matches!(found.shape, Shape::Levels(_));
+        let clear = if steps { CLEAR } else { CLEAR_LINE };
+        let clear = by >= clear.ln() && by >= 2.0 * (found.left / n as f64).sqrt();
+        let quick = found.slow.iter().filter(|s| **s < (low * high).sqrt());
+        let stays = found.logs.len() == 1 || !comes_back(found);
+        (by >= STEP.ln() || clear && n >= MANY)
+            && (stays || quick.count() as f64 >= PART * n as f64)
+    }
+
+    /// Until when it is slow at first, or most of what falls has fallen.
+    pub(super) fn slow_until(&self, found: &Fitted) -> f64 {
+        match &found.shape {
+            Shape::Levels(times) => times.first().copied().unwrap_or(self.from),
+            Shape::Decay(part) => self.from + std::f64::consts::LN_2 * part * self.lasted,
+            Shape::One | Shape::Line => self.from,
+        }
+    }
+
+    /// Whether each of the first, four or more, is slower than nearly all later ones: a few of them are a chance, or of another kind.
+    pub(super) fn stands_alone(&self, found: &Fitted) -> bool {
+        const FIRST: usize = 4;
+        const NEARLY_ALL: f64 = 0.95;
+        let until = self.slow_until(found);
+        let n = self.points.partition_point(|p| p.from < until);
+        let all = each(&found.slow, &found.off, |slow, off| slow * off.exp());
+        let (first, later) = all.split_at(n.min(FIRST));
+        let later = quantile(
+            later.iter().skip(n - first.len()).copied().collect(),
+            NEARLY_ALL,
+        );
+        n >= FIRST && later.is_some_and(|later| first.iter().all(|slow| *slow > later))
+    }
+
+    /// Share of the users' time that a server as quick as at its best would not have taken.
+    pub(super) fn cost(&self, found: &Fitted) -> f64 {
+        let best = ends(&found.slow).0;
+        let lost = self.points.iter().zip(&found.slow);
+        let lost: f64 = lost.map(|(p, slow)| p.of_it * (1.0 - best / slow)).sum();
+        lost / self.points.iter().map(|p| p.taken).sum::<f64>()
+    }
+
+    /// How many of its changes come soon.
+    fn begun(&self, times: &[f64]) -> usize {
+        times.iter().filter(|at| **at <= self.soon).count()
+    }
+
+    /// Whether it is slow at first only: soon over, and what comes later is nearer to the best.
+    pub(super) fn begins_slowly(&self, found: &Fitted) -> bool {
+        /// Of what it takes more at first, the part that may be left.
+        const LEFT: f64 = 0.3;
+        match &found.shape {
+            Shape::Levels(times) => {
+                let levels = levels_of(&found.logs);
+                let best = ends(&levels).0;
+                let begun = self.begun(times);
+                let rest = levels.iter().skip(1).copied().fold(0.0, f64::max);
+                // what moves a little later is no other change
+                let most = if begun == times.len() {
+                    f64::midpoint(1.0, best)
+                } else {
+                    best * STEP
+                };
+                begun > 0 && rest < most.min(f64::midpoint(1.0, best))
+            }
+            Shape::Decay(part) => found.logs[0] > 0.0 && (-EARLY / part).exp() < LEFT,
+            Shape::One | Shape::Line => false,
+        }
+    }
+
+    /// When it changed, for how long or how often, and from where to where.
+    pub(super) fn movement(&self, found: &Fitted, cause: Cause) -> Vec<(Known, f64)> {
+        let (low, high) = ends(&found.slow);
+        let (first, last) = (found.slow.first().copied(), found.slow.last().copied());
+        let (first, last) = (first.unwrap_or(1.0), last.unwrap_or(1.0));
+        let at = |at: f64| (Known::At, at - self.from);
+        let levels = levels_of(&found.logs);
+        let (mut told, (before, after)) = match (&found.shape, cause) {
+            (Shape::Decay(part), Cause::ColdStart) => {
+                // a twentieth is left then
+                (vec![(Known::At, 3.0 * part * self.lasted)], (first, last))
+            }
+            (Shape::Levels(times), Cause::ColdStart) => {
+                let until = times.get(..self.begun(times)).and_then(<[f64]>::last);
+                (until.map(|to| at(*to)).into_iter().collect(), (high, last))
+            }
+            (Shape::Levels(times), _) => match times.as_slice() {
+                [time] => (vec![at(*time)], (1.0, levels[1])),
+                [from, to] if comes_back(found) => (
+                    vec![at(*from), (Known::Lasted, to - from)],
+                    (1.0, levels[1]),
+                ),
+                _ => (vec![(Known::Changes, times.len() as f64)], (low, high)),
+            },
+            _ => (Vec::new(), (first, last)),
+        };
+        told.push((Known::LevelBefore, before));
+        told.push((Known::LevelAfter, after));
+        told
+    }
+}
+
+impl Fitted {
+    /// Whether it is no first moment in which fewer share the server.
+    fn lasts(&self) -> bool {
+        const PART: f64 = 0.1;
+        match &self.shape {
+            Shape::Decay(part) => *part > PART || self.logs.iter().all(|log| *log > 0.0),
+            _ => true,
+        }
+    }
+}
+
+impl Point {
+    fn middle(&self) -> f64 {
+        f64::midpoint(self.from, self.to)
+    }
+
+    /// The part of it that came after a moment.
+    fn after(&self, at: f64) -> f64 {
+        ((self.to - at) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+}
+
+pub(super) fn each(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()
+}
+
+/// The sum of columns, each so many times.
+fn total(columns: &[Vec<f64>], times: &[f64], n: usize) -> Vec<f64> {
+    let at = |i: usize| {
+        columns
+            .iter()
+            .zip(times)
+            .map(move |(column, times)| column[i] * times)
+    };
+    (0..n).map(|i| at(i).sum()).collect()
+}
+
+/// Square roots of the weights by which those far off count for less.
+fn robust(off: &[f64]) -> Vec<f64> {
+    let typical = median(off.iter().map(|off| off.abs()).collect()).unwrap_or(0.0);
+    let rms = (off.iter().map(|off| off * off).sum::<f64>() / off.len() as f64).sqrt();
+    let far = 3.0 * (1.48 * typical).max(0.7 * rms) + 6e-3;
+    off.iter()
+        .map(|off| (far / off.abs().max(far)).sqrt())
+        .collect()
+}
+
+/// Whether it falls after it rose, or the other way round.
+fn comes_back(found: &Fitted) -> bool {
+    let rises = |log: &f64| *log > 0.0;
+    found.logs.iter().any(rises) && !found.logs.iter().all(rises)
+}
+
+pub(super) fn ends(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, values.iter().copied().fold(0.0, f64::max))
+}
+
+/// The levels of which each differs from the one before by these logarithms, the first of them 1.
+fn levels_of(logs: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0_f64;
+    let after = logs.iter().map(|log| {
+        sum += log;
+        sum.exp()
+    });
+    std::iter::once(1.0).chain(after).collect()
+}
