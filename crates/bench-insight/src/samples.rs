@@ -330,8 +330,11 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
     let least = STANDS_OUT * median.max(mean / 2.0);
     let usual = pace(&stamps).unwrap_or(*median);
+    let events = &record.wire.events;
     let stands_out = |(i, gap): (usize, &(Stamp, f64))| {
-        (gap.1 > least && !is_made_up(each.get(i..)?, usual)).then_some(*gap)
+        // what was read late may have come long before
+        let came = gap.1 - events.bound(i + 1).as_f64();
+        (came > least && !is_made_up(each.get(i..)?, usual)).then_some(*gap)
     };
     let mut found: Vec<(Stamp, f64)> = each.iter().enumerate().filter_map(stands_out).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));

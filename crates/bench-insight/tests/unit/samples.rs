@@ -16,13 +16,18 @@ fn of_a_long_answer_the_gap_that_stands_out_is_kept() {
 
 /// Events at these instants, in ms.
 fn answer(at: impl IntoIterator<Item = i64>) -> RequestRecord {
+    read(at.into_iter().map(|at| (at, 0)))
+}
+
+/// Events that were read at these instants and may have come so much earlier, in ms.
+fn read(events: impl IntoIterator<Item = (i64, i64)>) -> RequestRecord {
     let mut wire = Exchange::nothing(Outcome::Completed);
     wire.sent = Some(Stamp::EPOCH);
-    for at in at {
+    for (at, bound) in events {
         wire.events.push(Event {
             at: Stamp::EPOCH + Nanos::from_millis(at),
             lag: Some(Nanos::ZERO),
-            bound: Nanos::ZERO,
+            bound: Nanos::from_millis(bound),
             tokens: None,
             channel: Channel::Answer,
         });
@@ -45,6 +50,19 @@ fn a_token_that_was_late_on_its_way_is_no_stall_and_one_that_was_made_late_is() 
     assert_eq!(stalls(&answer((1..60).map(|n| arrives(n, 200)))).len(), 1);
     let stops = |n: i64| if n < 20 { 10 * n } else { 10 * n + 50 };
     assert_eq!(stalls(&answer((1..60).map(stops))).len(), 1);
+}
+
+#[test]
+fn a_client_that_reads_late_stops_no_answer() {
+    // 10 ms apart; nothing is read from 200 ms to 500, and then all that came meanwhile, together
+    let at = |n: i64| if (20..50).contains(&n) { 500 } else { 10 * n };
+    let bound = |n: i64| if n == 20 { 299 } else { 0 };
+    assert_eq!(stalls(&answer((1..80).map(at))).len(), 1);
+    assert!(stalls(&read((1..80).map(|n| (at(n), bound(n))))).is_empty());
+    // of a longer stop a part is the client's
+    let at = |n: i64| if n < 20 { 10 * n } else { 10 * n + 300 };
+    let bound = |n: i64| if n == 20 { 50 } else { 0 };
+    assert_eq!(stalls(&read((1..80).map(|n| (at(n), bound(n))))).len(), 1);
 }
 
 #[test]
