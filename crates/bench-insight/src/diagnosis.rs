@@ -92,6 +92,19 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     found
 }
 
+/// The cells in whose warm-ups the server stopped, so that those that were measured still waited for it, and for how long it did, in ns.
+pub(crate) fn stops_in_warm_ups(run: &RunRecord, samples: &[CellSamples]) -> Vec<(String, f64)> {
+    let all = of_every_repeat(run, samples);
+    let stop = |look: &Look<'_>| {
+        let found = over_time::in_warm_up(look, &all)?;
+        Some((
+            look.cell.id.clone(),
+            found.figure(&Known::StallLength.into())?,
+        ))
+    };
+    all.iter().filter_map(stop).collect()
+}
+
 /// Each cell as its repeat with the most requests shows it, in the order of the cells; then their other repeats.
 fn of_every_repeat<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Look<'a>> {
     let of = |cell: &CellRecord| samples.iter().find(|s| s.cell == cell.id);

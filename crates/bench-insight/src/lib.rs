@@ -50,7 +50,7 @@ pub use matrix::{
 };
 pub use next_round::{NextTarget, next_round};
 pub use next_round::{ProgressOutcome, TargetProgress, progress};
-pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper};
+pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper, Silence};
 pub use scenario::{Scenario, ScenarioSet, judge, parse_slo, scenario_findings};
 pub use search::{NextStage, SearchAsked, nearest_stage};
 pub use server_phases::server_phases;

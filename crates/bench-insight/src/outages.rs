@@ -9,7 +9,7 @@ use crate::facts::{Outage, Stall};
 use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
 /// A shorter time is a gap between two answers, or a long one between tokens.
-const SHORTEST: Nanos = Nanos::from_millis(500);
+pub(crate) const SHORTEST: Nanos = Nanos::from_millis(500);
 
 impl CellSamples {
     fn began(&self) -> Option<Stamp> {

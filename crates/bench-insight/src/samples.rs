@@ -1,11 +1,13 @@
 //! Single requests, as far as time, length and outcome go: what the diagnosis looks at beside the cells.
 
 mod packed;
+mod silence;
 
 use std::collections::BTreeMap;
 
 use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
 use packed::PackedSamples;
+pub use silence::Silence;
 
 use crate::diagnosis::median;
 
@@ -119,6 +121,8 @@ pub struct CellSamples {
     /// Answers of the warm-up that were under way when the first request was due: while one of them streams, the server does not stand still. Their stalls are
     /// those from then on.
     pub warm_up: Vec<RequestSample>,
+    /// When no token came in a warm-up, of each repeat in which one did not for long.
+    pub silences: Vec<Silence>,
     /// Of how many requests one is kept; 0 and 1 mean all.
     pub keep_every: u64,
 }
@@ -240,6 +244,8 @@ impl CellSamples {
             let first = began.entry(repeat).or_insert(due);
             *first = due.min(*first);
         }
+        let silence = |(&repeat, &began): (&u32, &Stamp)| self.silence(repeat, began);
+        self.silences = began.iter().filter_map(silence).collect();
         let is_under_way = |warm: &mut RequestSample| {
             let Some(&began) = began.get(&warm.repeat) else {
                 return false;
@@ -253,6 +259,23 @@ impl CellSamples {
             warm.start < began && began < warm.end
         };
         self.warm_up.retain_mut(is_under_way);
+    }
+
+    /// Of a repeat whose measurement began then, with as much of that as there is of the warm-up.
+    fn silence(&self, repeat: u32, began: Stamp) -> Option<Silence> {
+        let is_own = |request: &&RequestSample| request.repeat == repeat;
+        let first = self
+            .warm_up
+            .iter()
+            .filter(is_own)
+            .map(|request| request.start)
+            .min()?;
+        let until = began + (began - first);
+        let measured = self.requests.iter().chain(&self.stopped);
+        let measured = measured.filter(|request| request.start < until);
+        let all = self.warm_up.iter().chain(measured).filter(is_own);
+        let all: Vec<_> = all.collect();
+        Silence::of(repeat, &all, began)
     }
 
     /// From the records of a run: the measured requests of `cell`. All times are from `sent`.

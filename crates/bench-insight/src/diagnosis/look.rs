@@ -11,7 +11,7 @@ use super::speed::{self, Change};
 use super::stops::Stops;
 use super::{first_token, over_time};
 use crate::outages::{Standstill, endpoints};
-use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT};
+use crate::samples::{CellSamples, LostSample, RequestSample, STANDS_OUT, Silence};
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -27,6 +27,8 @@ pub(super) struct Look<'a> {
     pub(super) others: Vec<&'a RequestSample>,
     /// Answers of the warm-up that stream beside them at first.
     pub(super) warm_up: Vec<&'a RequestSample>,
+    /// When no token came in its warm-up.
+    pub(super) silence: Option<&'a Silence>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     /// How slow the server was meanwhile, of its usual over all cells; and whether that changed while this one was measured.
@@ -108,6 +110,7 @@ impl<'a> Look<'a> {
             stopped: Vec::new(),
             others: Vec::new(),
             warm_up: Vec::new(),
+            silence: None,
             epoch: Stamp::EPOCH,
             cache: Cache::default(),
             slowed: 1.0,
@@ -159,6 +162,7 @@ impl<'a> Look<'a> {
             lost,
             stopped: stopped.collect(),
             warm_up: of_repeat(&samples.warm_up).collect(),
+            silence: samples.silences.iter().find(|own| own.repeat == repeat),
             epoch,
             ..empty
         };

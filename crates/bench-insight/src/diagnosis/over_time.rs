@@ -5,6 +5,7 @@ use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metri
 use super::load::gap;
 use super::look::{Cover, Look, Seen, mean, median, quantile};
 use super::machines::is_local;
+use super::quiet::Quiet;
 use super::speed::Change;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};
@@ -132,8 +133,42 @@ pub(super) fn stop(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
         }
         Some(found)
     });
-    let all = of_one.chain(found(look));
-    all.max_by(|a, b| a.severity.total_cmp(&b.severity))
+    let found = of_one.chain(found(look)).chain(in_warm_up(look, all));
+    found.max_by(|a, b| a.severity.total_cmp(&b.severity))
+}
+
+/// A stop in the warm-up of an open loop that is none of the first cell, for which those that were measured still waited: far longer than a first token takes without load,
+/// than the prompts that ended it do one after the other, and than any other time in which no token came.
+pub(super) fn in_warm_up(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
+    const LONGER: f64 = 10.0;
+    const TIMES: f64 = 3.0;
+    /// Multiple of a first token's time without load, up to which it did not wait.
+    const WAITED: f64 = 2.0;
+    let is_first =
+        look.run.analysis.capacity.is_none() && look.run.cells.first()?.id == look.cell.id;
+    let stop = look.silence.filter(|_| look.is_open() && !is_first)?;
+    let quick = all.iter().filter_map(|look| {
+        quantile(
+            look.seen.iter().filter_map(|s| s.request.ttft).collect(),
+            0.1,
+        )
+    });
+    let quiet = Quiet::of(look, all).and_then(|quiet| quiet.ttft);
+    let quiet = quiet.or_else(|| quick.reduce(f64::min))?;
+    let usual = look.mean(|request| request.input_tokens.map(f64::from));
+    let prompt = stop.prompt.map(f64::from).zip(usual);
+    let prompt = prompt.map_or(1.0, |(longest, usual)| (longest / usual).max(1.0));
+    let least = (LONGER * prompt * quiet).max(TIMES * stop.firsts * quiet);
+    let stands_out = stop.length >= least.max(TIMES * stop.next) && stop.under_way >= 2.0;
+    (stands_out && stop.quickest > WAITED * quiet).then_some(())?;
+    let waits = look.seen.iter().map(|s| s.first.unwrap_or(s.end) - s.sent);
+    let waited = waits.take_while(|wait| *wait > WAITED * quiet);
+    let lost: f64 = waited.map(|wait| wait - quiet).sum();
+    Draft::in_cell(Cause::Frozen, lost / look.taken(), look.cell)
+        .because(Known::StallLength, stop.length)
+        .because(Known::InFlight, stop.under_way)
+        .refuted_by(Experiment::AgainWithLog)
+        .done()
 }
 
 /// All streams stop together: again and again, or once or twice.

@@ -46,6 +46,7 @@ fn cell(asks: Asks, lengths: Lengths, server: Server) -> Cell {
         asks,
         lengths,
         seconds: 40.0,
+        warmup: 0.0,
         server,
     }
 }

@@ -1977,3 +1977,55 @@ fn answers_that_pause_while_others_go_on_are_not_held_up_by_prompts() {
         assert!(found.contains(&Cause::DecodeInterrupted), "{found:?}");
     }
 }
+
+/// Five at a time, 76 ms each: what is found at so many a second after a warm-up in which nothing moves from … for …, in ms.
+fn stopped_while_warm(rate: f64, warmup: f64, freeze: Option<(f64, f64)>) -> Vec<Vec<Cause>> {
+    let server = Server {
+        slots: 5,
+        step: 4.0,
+        prefill_token: 0.0,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, _| (24, 14);
+    let alone = Cell {
+        seconds: 2.0,
+        ..cell(Asks::Closed(1), lengths, server.clone())
+    };
+    let stage = Cell {
+        seconds: warmup + 4.0,
+        warmup,
+        ..cell(
+            Asks::Poisson(rate),
+            lengths,
+            Server {
+                freezes: freeze.into_iter().collect(),
+                ..server
+            },
+        )
+    };
+    let of_seed = |seed| {
+        let (run, samples) = run(&[alone.clone(), stage.clone()], false, seed);
+        found(&run, &samples)
+    };
+    (1..=3).map(of_seed).collect()
+}
+
+#[test]
+fn a_stop_in_a_warm_up_is_no_queue_of_the_load_behind_it() {
+    // over before the first is measured, and beyond that
+    for (warmup, length) in [(2.0, 1_200.0), (1.6, 2_400.0)] {
+        for found in stopped_while_warm(50.0, warmup, Some((200.0, length))) {
+            assert_eq!(found.first(), Some(&Cause::Frozen), "{found:?}");
+            assert!(!found.contains(&Cause::Queueing), "{found:?}");
+        }
+    }
+    // nobody waits for it any more
+    for found in stopped_while_warm(20.0, 4.0, Some((200.0, 700.0))) {
+        assert!(!found.contains(&Cause::Frozen), "{found:?}");
+    }
+    for rate in [20.0, 50.0, 62.0, 80.0] {
+        for found in stopped_while_warm(rate, 1.0, None) {
+            assert!(!found.contains(&Cause::Frozen), "{rate}: {found:?}");
+        }
+    }
+}

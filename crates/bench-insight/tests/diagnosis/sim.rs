@@ -6,8 +6,8 @@ use bench_insight::{CellSamples, analyse_run};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{
     ArrivalKind, CellRecord, Channel, ConnectionFacts, Event, EventLog, Exchange, Factor,
-    FailureKind, HardwareSummary, Load, Nanos, Outcome, Quantity, RequestRecord, RunRecord, Stage,
-    Stamp, TokenSource, Unit, Usage,
+    FailureKind, HardwareSummary, Load, Nanos, Outcome, Phase, Quantity, RequestRecord, RunRecord,
+    Stage, Stamp, TokenSource, Unit, Usage,
 };
 
 /// Milliseconds.
@@ -127,6 +127,8 @@ pub(crate) struct Cell {
     pub(crate) asks: Asks,
     pub(crate) lengths: Lengths,
     pub(crate) seconds: f64,
+    /// Of which so many at first are a warm-up.
+    pub(crate) warmup: f64,
     pub(crate) server: Server,
 }
 
@@ -546,6 +548,9 @@ pub(crate) fn scaled_run(
         let id = name(cell.asks, cells.len(), i);
         for record in &mut ran.records {
             record.cell.clone_from(&id);
+            if record.due < stamp(1e3 * cell.warmup) {
+                record.phase = Phase::Warmup;
+            }
             stretch(record, scale);
             if cell.server.hides > 0 {
                 hide(record, cell.server.hides);
