@@ -32,7 +32,7 @@ pub use scrape::{Fetch, FetchLimits, NoFetch};
 pub enum HardwareError {
     /// The operating system refused a thread.
     #[error(
-        "cannot start the sampler thread `{worker}`; raise the limit on threads or disable that source"
+        "cannot start the sampler thread `{worker}`; raise the limit on threads (ulimit -u) or on memory (ulimit -v)"
     )]
     Thread {
         worker: String,

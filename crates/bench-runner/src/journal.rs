@@ -23,7 +23,7 @@ pub enum JournalError {
     Create { path: PathBuf, cause: io::Error },
     /// Some lines never reached the disk.
     #[error(
-        "{} of {path} could not be written; the result includes them, and what was written before is intact",
+        "{} of {path} could not be written; the result includes them",
         bench_schema::counted(lost_lines, "line")
     )]
     Lost {

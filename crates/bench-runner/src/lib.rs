@@ -88,18 +88,20 @@ pub enum RunError {
     Journal(#[from] JournalError),
     /// The result itself cannot be written.
     #[error(
-        "the result is shown, but could not be stored; the requests written so far are in {0}: {cure}, then run `bench-report recover {0}`",
+        "the result could not be stored; the requests written so far are in {0}: {cure}, then run `bench-report recover {0}`",
         cure = .1.cure()
     )]
     NotStored(PathBuf, #[source] Box<RunError>),
     /// A report cannot be written.
     #[error(
-        "the result is shown, but a report could not be written: {cure}, then run `bench-report render {0}`",
+        "a report could not be written: {cure}, then run `bench-report render {0}`",
         cure = .1.cure()
     )]
     NoReport(PathBuf, #[source] Box<RunError>),
     /// A thread or its runtime could not be started.
-    #[error("cannot start a thread")]
+    #[error(
+        "cannot start a thread; raise the limit on threads (ulimit -u) or on memory (ulimit -v)"
+    )]
     Thread(#[source] io::Error),
     /// A thread beside the run ended when it should not have.
     #[error("the thread `{0}` ended unexpectedly")]
