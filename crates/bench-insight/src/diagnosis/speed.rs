@@ -231,8 +231,9 @@ const LEFT: f64 = 0.5;
 
 fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
     // of bundles, which tokens share a tick is chance
-    let one_by_one = looks.iter().filter(|look| !view::in_bundles(look.cell));
-    let points: Vec<Point> = one_by_one.flat_map(|look| tokens(look)).collect();
+    let one_by_one = |look: &&&Look<'_>| !view::in_bundles(look.cell);
+    let one_by_one = looks.iter().filter(one_by_one).copied();
+    let points = of_each(one_by_one, tokens);
     let all: usize = looks.iter().map(|look| look.seen.len()).sum();
     let swings = are_of_one_cell(looks) && looks.iter().any(|look| look.rhythm().is_some());
     if points.len() * 2 < all || swings {
@@ -240,6 +241,15 @@ fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
     }
     let series = series(points, [of_tokens, plain_tokens], looks)?;
     series.told(series.change(LEFT)?, looks)
+}
+
+/// The points of some cells.
+fn of_each<'a, 'b: 'a>(
+    looks: impl Iterator<Item = &'a Look<'b>>,
+    points: fn(&Look<'_>) -> Vec<Point>,
+) -> Vec<Point> {
+    let own = |(cell, look)| points(look).into_iter().map(move |p| Point { cell, ..p });
+    looks.enumerate().flat_map(own).collect()
 }
 
 /// Whether all are repeats of one cell.
@@ -263,6 +273,7 @@ fn series(
     if series.several && !series.one_by_one {
         series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
     }
+    series.open = looks.iter().any(|look| look.is_open() || look.load_moves());
     // one closed loop has one load
     let has_one = |look: &&Look<'_>| !look.is_open() || look.load_moves();
     if !series.several && looks.iter().any(has_one) {
@@ -310,7 +321,7 @@ pub(super) fn drift(looks: &[&Look<'_>]) -> Option<f64> {
 fn requests(looks: &[&Look<'_>]) -> Option<Series> {
     /// Requests of several users, below which a change cannot be told from chance.
     const OF_SEVERAL: usize = 40;
-    let points: Vec<Point> = looks.iter().flat_map(|look| whole(look)).collect();
+    let points = of_each(looks.iter().copied(), whole);
     let one_by_one = looks.iter().all(|look| look.concurrency() == Some(1));
     let enough = one_by_one || points.len() >= OF_SEVERAL;
     let mut series = enough.then(|| series(points, [of_whole, plain_whole], looks))??;
@@ -335,6 +346,7 @@ fn whole(look: &Look<'_>) -> Vec<Point> {
     let point = |s: &Seen<'_>| {
         let value = s.end - s.sent - stalls(s);
         (value > 0.0).then(|| Point {
+            cell: 0,
             from: epoch + s.sent,
             to: epoch + s.end,
             value,
@@ -421,6 +433,7 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
             (others, prompts) = (others - n, prompts - tokens);
         }
         (gaps >= 2.0 && moving >= 1.0 && events * 2.0 >= gaps && value > 0.0).then(|| Point {
+            cell: 0,
             from: epoch + first,
             to: epoch + s.end,
             value,

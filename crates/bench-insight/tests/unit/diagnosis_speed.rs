@@ -19,6 +19,7 @@ fn normals(seed: u64) -> impl Iterator<Item = f64> {
 
 fn point(from: f64, value: f64, beside: f64) -> Point {
     Point {
+        cell: 0,
         from,
         to: from + 0.9,
         value,
@@ -133,6 +134,57 @@ fn what_load_explains_is_no_change_and_a_step_is_one_though_more_are_beside_it()
     // but not where fewer are beside it then
     let both = |part: f64| if part < 0.5 { (1.0, 4.0) } else { (2.5, 1.0) };
     assert!(shape(&served(80, 0.02, 5, both)).is_some());
+}
+
+/// Three cells, one after another, of more and more at once, that take what a server makes of the time and of how many are beside.
+fn of_sweep(noise: f64, takes: impl Fn(f64, f64) -> f64) -> Series {
+    let cells = [(0_u32, 0.0, 16_u32), (1, 1.0, 24), (2, 3.0, 40)];
+    let mut off = normals(13);
+    let mut points = Vec::new();
+    for (cell, beside, n) in cells {
+        let from = 100.0 * f64::from(cell);
+        for i in 0..n {
+            let at = from + 100.0 * f64::from(i) / f64::from(n);
+            let value = takes(at / 300.0, beside) * (noise * off.next().unwrap()).exp();
+            points.push(Point {
+                cell: usize::try_from(cell).unwrap(),
+                ..point(at, value, beside)
+            });
+        }
+    }
+    let mut series = Series::of(points, of_tokens, plain_tokens, 4).unwrap();
+    series.several = true;
+    series
+}
+
+#[test]
+fn what_moves_within_each_cell_of_a_sweep_is_not_its_load() {
+    let drifts = of_sweep(0.1, |part, _| 8.0 * (1.0 + part));
+    let found = drifts.change(LEFT).unwrap();
+    assert!(
+        matches!(found.shape, Shape::Line | Shape::Decay(_)),
+        "{found:?}"
+    );
+    let (low, high) = ends(&found.slow);
+    assert!((1.6..2.4).contains(&(high / low)), "{found:?}");
+    for noise in [0.02, 0.1] {
+        let loaded = of_sweep(noise, |_, beside| 8.0 * (1.0 + beside / 3.0));
+        assert_eq!(shape(&loaded), None);
+    }
+}
+
+#[test]
+fn a_step_late_in_a_cell_is_all_of_what_the_next_cell_takes_longer() {
+    let step = of_sweep(0.03, |part, _| if part < 0.6 { 9.0 } else { 21.0 });
+    let found = step.change(LEFT).unwrap();
+    assert!(
+        matches!(&found.shape, Shape::Levels(times) if times.len() == 1),
+        "{found:?}"
+    );
+    assert!(
+        (found.logs[0].exp() / (21.0 / 9.0) - 1.0).abs() < 0.1,
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -32,6 +32,8 @@ const FAR: f64 = 1.2;
 /// One request as the fit sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
+    /// Its cell among those that are looked at.
+    pub(super) cell: usize,
     /// When that which is looked at began and ended, ns on the clock of the run.
     pub(super) from: f64,
     pub(super) to: f64,
@@ -85,6 +87,8 @@ pub(super) struct Series {
     /// Whether they are of several cells, and of one request at a time.
     pub(super) several: bool,
     pub(super) one_by_one: bool,
+    /// Whether load varies within the cells.
+    pub(super) open: bool,
     /// Until when a start may last.
     pub(super) soon: f64,
     /// Requests that a level has at least.
@@ -137,6 +141,7 @@ impl Series {
             lasted,
             several: false,
             one_by_one: slots == 1,
+            open: false,
             soon: from + EARLY * lasted,
             least,
         })
@@ -361,40 +366,83 @@ impl Series {
         rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
     }
 
-    /// The shape that is told: where time by itself leaves far less than load and lengths do together, it and not they make the difference.
-    pub(super) fn change(&self, most_left: f64) -> Option<Fitted> {
-        /// Of what load and lengths leave, what time alone may.
-        const LEFT_ALONE: f64 = 0.7;
-        /// Of what it leaves beside them, what it may leave without.
-        const AS_WELL: f64 = 1.2;
-        let beside = self.shape(most_left);
-        let Some(plain) = self.plain.clone() else {
-            return beside;
-        };
-        let alone = Self {
-            columns: plain,
+    /// The same with other columns.
+    fn with(&self, columns: Vec<Vec<f64>>) -> Self {
+        Self {
+            columns,
             plain: None,
             points: self.points.clone(),
             ..*self
+        }
+    }
+
+    /// The shape that is told. Where time by itself leaves far less than load and lengths do together, or where they make no more of a difference beside it than
+    /// chance and it shows within the cells too, it and not they make the difference.
+    pub(super) fn change(&self, most_left: f64) -> Option<Fitted> {
+        /// Of what load and lengths leave, what time alone may.
+        const LEFT_ALONE: f64 = 0.7;
+        let beside = self.shape(most_left);
+        let Some(alone) = self.plain.clone().map(|plain| self.with(plain)) else {
+            return beside;
+        };
+        let Some(found) = alone.shape(most_left) else {
+            return beside;
         };
         let known = self.fitted(Shape::One);
-        let explains = |found: &Fitted| {
-            found.left <= LEFT_ALONE * known.left
-                && alone.is_over_chance(&known, found, 2 * found.logs.len())
+        let more = self
+            .columns
+            .len()
+            .saturating_sub(alone.columns.len())
+            .max(1);
+        let as_well = |least: &Fitted| !self.is_better(&found, least, more);
+        let explains = found.left <= LEFT_ALONE * known.left
+            && alone.is_over_chance(&known, &found, 2 * found.logs.len());
+        let within = self.several
+            && as_well(&self.fitted(found.shape.clone()))
+            && self.shows_within_cells(&found);
+        // between two cells it may be their load or their lengths all the same
+        let steps = self.several && matches!(found.shape, Shape::Levels(_));
+        let is_told = match &beside {
+            Some(beside) => (explains || within) && as_well(beside),
+            None => within || explains && !steps,
         };
-        let alone = alone.shape(most_left).filter(explains);
-        match (beside, alone) {
-            (Some(beside), Some(alone)) => {
-                let nothing = 1e-6 * self.points.len() as f64;
-                let as_well = alone.left <= AS_WELL * beside.left + nothing;
-                Some(if as_well { alone } else { beside })
-            }
-            // between two cells it may be their load or their lengths all the same
-            (None, alone) => {
-                alone.filter(|found| !self.several || !matches!(found.shape, Shape::Levels(_)))
-            }
-            (beside, None) => beside,
-        }
+        if is_told { Some(found) } else { beside }
+    }
+
+    /// Whether so many numbers more leave less than chance would make them.
+    fn is_better(&self, few: &Fitted, more: &Fitted, numbers: usize) -> bool {
+        const BY: f64 = 4.0;
+        let nothing = 1e-6 * self.points.len() as f64;
+        let used = self.columns.len() + 2 * more.logs.len();
+        let rest = self.points.len().saturating_sub(used).max(1) as f64;
+        (few.left - more.left - nothing) * rest >= BY * numbers as f64 * more.left
+    }
+
+    /// Whether what changes with time does so where each cell has a level of its own, and load may make what it makes within them.
+    fn shows_within_cells(&self, found: &Fitted) -> bool {
+        const PART: f64 = 0.5;
+        let Some(last) = self.points.iter().map(|p| p.cell).max() else {
+            return false;
+        };
+        let level = |cell: usize| {
+            self.points
+                .iter()
+                .map(|p| f64::from(u8::from(p.cell == cell)))
+                .collect()
+        };
+        let levels = (0..=last).map(level);
+        let rest = if self.open {
+            &self.columns
+        } else {
+            self.plain.as_ref().unwrap_or(&self.columns)
+        };
+        let within = self.with(levels.chain(rest.iter().skip(1).cloned()).collect());
+        let one = within.fitted(Shape::One);
+        let same = within.fitted(found.shape.clone());
+        let both = same.logs.iter().zip(&found.logs);
+        let as_much: f64 = both.map(|(own, all)| own * all).sum();
+        let all: f64 = found.logs.iter().map(|log| log * log).sum();
+        as_much >= PART * all && within.is_better(&one, &same, same.logs.len())
     }
 
     /// The shape that leaves least, if its change is not of chance and leaves at most a part of what is off without one.
