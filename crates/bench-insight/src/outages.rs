@@ -67,7 +67,7 @@ fn longest_stop(
     let streams = streams.filter(|stop| !prompts.explain(stop, &stops));
     let own = stops.one_by_one;
     let prompts = &prompts.in_progress;
-    let silences = silences(all, warm_up, began, (prompts, own), || false);
+    let silences = silences(all, warm_up, began, (prompts, own), Some(|| false));
     let found = streams.chain(silences);
     let found = found.filter(|stop| go_on_beside(others, stop, began));
     found.max_by(|a, b| a.length.total_cmp(&b.length))
@@ -249,17 +249,17 @@ const LONG_ALONE: (f64, f64) = (0.05, 10.0);
 pub(crate) const MOST_ALONE: usize = 2;
 
 /// Long stretches after the first answer in which requests were under way, none of them and of those that the warm-up left got a token, and no prompt explains it. Where
-/// few answers stream, a server that stands still keeps its users from their first tokens. Streams that stand still one by one do so by themselves. A server that starts slowly may be silent at first.
+/// few answers stream, a server that stands still keeps its users from their first tokens. Streams that stand still one by one do so by themselves. A server that starts slowly may be silent at
+/// first; one that had answered others before does not start.
 pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: impl Fn() -> I,
     warm_up: &[&'a RequestSample],
     epoch: Stamp,
     (prompts, one_by_one): (&Cover, bool),
-    starts_slowly: impl FnOnce() -> bool,
+    starts_slowly: Option<impl FnOnce() -> bool>,
 ) -> Vec<Standstill> {
     let ends = || requests().map(|request| (request.end - epoch).as_f64());
     let whole = ends().fold(0.0, f64::max);
-    let first_end = ends().fold(f64::INFINITY, f64::min);
     let firsts: Vec<f64> = requests().filter_map(|request| request.ttft).collect();
     let come_whole = firsts.is_empty();
     let whole_times = || median(requests().map(RequestSample::e2e).collect());
@@ -294,12 +294,16 @@ pub(crate) fn silences<'a, I: Iterator<Item = &'a RequestSample>>(
     long.retain(|s| !alone(s) || s.length >= least_alone);
     let seldom = long.iter().filter(|s| alone(s)).count() <= MOST_ALONE;
     long.retain(|s| seldom || !alone(s));
+    let Some(starts_slowly) = starts_slowly else {
+        return long;
+    };
     let is_early = long
         .last()
         .is_some_and(|last| last.from + last.length < EARLY * whole);
     if is_early && (long.len() > 1 || starts_slowly()) {
         return Vec::new();
     }
+    let first_end = ends().fold(f64::INFINITY, f64::min);
     long.retain(|s| s.from >= first_end);
     long
 }

@@ -31,6 +31,8 @@ pub(super) struct Look<'a> {
     pub(super) silence: Option<&'a Silence>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
+    /// Whether no request of its cell had been answered by then.
+    pub(super) begins: bool,
     /// How slow the server was meanwhile, of its usual over all cells; and whether that changed while this one was measured.
     pub(super) slowed: f64,
     pub(super) changed: bool,
@@ -112,6 +114,7 @@ impl<'a> Look<'a> {
             warm_up: Vec::new(),
             silence: None,
             epoch: Stamp::EPOCH,
+            begins: true,
             cache: Cache::default(),
             slowed: 1.0,
             changed: false,
@@ -164,6 +167,7 @@ impl<'a> Look<'a> {
             warm_up: of_repeat(&samples.warm_up).collect(),
             silence: samples.silences.iter().find(|own| own.repeat == repeat),
             epoch,
+            begins: samples.requests.iter().all(|r| r.end > epoch),
             ..empty
         };
         look.count_in_flight(samples.keep_every.max(1));
@@ -193,6 +197,7 @@ impl<'a> Look<'a> {
             others: others.filter(|request| !is_own(request)).collect(),
             warm_up: warm_up.filter(|request| is_own(request)).collect(),
             epoch: self.epoch,
+            begins: self.begins,
             ..Self::empty(self.run, self.cell)
         };
         look.count_in_flight(1);

@@ -261,6 +261,7 @@ fn several(n: usize) -> Option<f64> {
 fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     let requests = || look.seen.iter().map(|seen| seen.request);
     let starts_slowly = || look.of_requests().is_some_and(Change::is_cold_start);
+    let starts_slowly = look.begins.then_some(starts_slowly);
     let own = look.stops().one_by_one;
     let prompts = &look.prompts().in_progress;
     let warm_up = &look.warm_up;

@@ -823,9 +823,8 @@ fn slow_requests_of_one_repeat_cost_a_third_over_three() {
     );
 }
 
-#[test]
-fn who_answers_all_twice_as_slowly_from_one_moment_on_is_not_overloaded() {
-    // ten requests a second, three times five seconds; every answer takes 0.45 s, and 1 s from the tenth second on
+/// Ten requests a second, three times five seconds, with 1.5 s between.
+fn offered(serves: impl Fn(&Asked) -> Vec<Ms>) -> Vec<Finding> {
     let mut run = template();
     let mut records = Vec::new();
     for number in 0..150 {
@@ -836,9 +835,7 @@ fn who_answers_all_twice_as_slowly_from_one_moment_on_is_not_overloaded() {
             number,
             prompt: 40,
         };
-        let slow = if number < 107 { 1.0 } else { 2.2 };
-        let pace = slow * (1.0 + 0.05 * noise(number));
-        let mut record = answered(&asked, &evenly((150.0 * pace, 15.0 * pace), 20));
+        let mut record = answered(&asked, &serves(&asked));
         record.id = number as u64 % 50;
         record.repeat = u32::try_from(repeat).unwrap();
         records.push(record);
@@ -857,6 +854,29 @@ fn who_answers_all_twice_as_slowly_from_one_moment_on_is_not_overloaded() {
     let samples = vec![CellSamples::of("c", &records)];
     run.cells.push(cell);
     run.analysis = analyse_run(&run, &samples);
-    let found = causes(&findings(&run, &samples));
+    findings(&run, &samples)
+}
+
+#[test]
+fn who_answers_all_twice_as_slowly_from_one_moment_on_is_not_overloaded() {
+    // every answer takes 0.45 s, and 1 s from the tenth second on
+    let found = causes(&offered(|asked| {
+        let slow = if asked.number < 107 { 1.0 } else { 2.2 };
+        let pace = slow * (1.0 + 0.05 * noise(asked.number));
+        evenly((150.0 * pace, 15.0 * pace), 20)
+    }));
     assert!(!found.contains(&Cause::Overload), "{found:?}");
+}
+
+#[test]
+fn a_stop_that_the_first_requests_of_a_later_repeat_meet_is_no_start() {
+    // the second repeat begins at 6.5 s, and nothing moves until 7.7 s
+    let all = offered(|asked| {
+        let late = (7700.0 - asked.at).max(0.0);
+        let late = if asked.at > 6000.0 { late } else { 0.0 };
+        evenly((15.0 + late, 9.0 + 0.3 * noise(asked.number)), 20)
+    });
+    assert_eq!(causes(&all), [Cause::Frozen]);
+    let at = figure(of_cause(&all, Cause::Frozen), Known::At) / 1e9;
+    assert!((at - 6.5).abs() < 0.01, "{at}");
 }
