@@ -133,6 +133,10 @@ const MOST_SAMPLES: usize = 200_000;
 const FEWEST_SAMPLES: usize = 5_000;
 /// A gap stands out from this multiple of its answer's median gap on.
 pub(crate) const STANDS_OUT: f64 = 4.0;
+/// Bundles of an answer from which on there is a usual gap between them.
+const BUNDLES: usize = 4;
+/// Of the mean gap, what is none.
+pub(crate) const NOTHING: f64 = 0.05;
 /// Gaps that are kept of one answer.
 const MOST_STALLS: usize = 8;
 /// Answers of the warm-up that are kept, the last to end.
@@ -336,7 +340,7 @@ fn lost(record: &RequestRecord) -> Option<LostSample> {
     })
 }
 
-/// The gaps of an answer that stand out from its median gap.
+/// The gaps of an answer that stand out from its median gap; where most events come with the one before, from that of the others.
 fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
     let each = stamps.windows(2);
@@ -344,15 +348,23 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
         .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()))
         .collect();
     let mut gaps: Vec<f64> = each.iter().map(|(_, gap)| *gap).collect();
-    let middle = gaps.len() / 2;
     if gaps.len() < 3 {
         return Box::default();
     }
-    // Where most events share a read, the median gap is nothing.
+    let typical = |gaps: &mut [f64]| {
+        let middle = gaps.len() / 2;
+        *gaps.select_nth_unstable_by(middle, f64::total_cmp).1
+    };
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-    let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
+    let mut median = typical(&mut gaps);
+    let all = gaps.len();
+    gaps.retain(|gap| *gap >= NOTHING * mean);
+    // fewer are the stops themselves
+    if median < NOTHING * mean && gaps.len() >= BUNDLES.max(all / 10) {
+        median = typical(&mut gaps);
+    }
     let least = STANDS_OUT * median.max(mean / 2.0);
-    let usual = pace(&stamps).unwrap_or(*median);
+    let usual = pace(&stamps).unwrap_or(median);
     let events = &record.wire.events;
     let stands_out = |(i, gap): (usize, &(Stamp, f64))| {
         // what was read late may have come long before

@@ -7,6 +7,8 @@ use bench_metrics::Estimate;
 pub(crate) use bench_metrics::interval;
 use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Load, Metric};
 
+use crate::samples::NOTHING;
+
 /// Load factors in order of preference: the first with two levels is what a run scales along.
 pub(crate) const LOAD_FACTORS: &[&str] = &[
     "concurrency",
@@ -63,7 +65,7 @@ pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
     cell.headline(Metric::Icl).is_some_and(|icl| {
         // of answers that come whole both are 0
         let usual = icl.quantile(0.5);
-        usual.is_some_and(|usual| usual < 0.05 * icl.mean || icl.mean <= 0.0)
+        usual.is_some_and(|usual| usual < NOTHING * icl.mean || icl.mean <= 0.0)
     })
 }
 

@@ -173,9 +173,6 @@ pub(super) fn in_warm_up(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
 
 /// All streams stop together: again and again, or once or twice.
 fn stalls(look: &Look<'_>) -> Option<Finding> {
-    if view::in_bundles(look.cell) {
-        return None;
-    }
     let (unexplained, period) = not_of_prompts(look);
     let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);

@@ -111,6 +111,37 @@ fn every(ms: f64, length: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Behind a proxy that passes tokens on every 20 ms a gap of that is the usual one, though most tokens come with the one before.
+#[test]
+fn stops_are_told_of_tokens_that_come_in_bundles() {
+    let server = Server {
+        step: 5.6,
+        flushes: Some(20.0),
+        ..Server::default()
+    };
+    let stops = Server {
+        freezes: every(2810.0, 500.0),
+        ..server.clone()
+    };
+    let of = |asks, server: &Server, seed| {
+        let lengths: Lengths = |_, draw| (draw.whole(100.0, 215.0), 32);
+        let asked = Cell {
+            seconds: 16.0,
+            ..cell(asks, lengths, server.clone())
+        };
+        let (run, samples) = run(&[asked], false, seed);
+        found(&run, &samples)
+    };
+    for seed in 1..=3 {
+        for asks in [Asks::Closed(3), Asks::Even(8.9), Asks::Poisson(8.9)] {
+            assert_eq!(of(asks, &stops, seed), [Cause::PeriodicStall], "{asks:?}");
+            let calm = of(asks, &server, seed);
+            let still = [Cause::PeriodicStall, Cause::Frozen, Cause::Step];
+            assert!(!calm.iter().any(|f| still.contains(f)), "{asks:?} {calm:?}");
+        }
+    }
+}
+
 #[test]
 fn each_stop_of_answers_that_come_whole_is_told() {
     let server = Server {

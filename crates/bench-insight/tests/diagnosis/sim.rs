@@ -63,6 +63,8 @@ pub(crate) struct Server {
     pub(crate) hides: u64,
     /// Whether answers are held back until they are whole.
     pub(crate) buffers: bool,
+    /// Tokens are passed on at multiples of this only.
+    pub(crate) flushes: Option<Ms>,
     /// Every so many requests are thrown out for a while in the middle of their answers.
     pub(crate) evicts: Option<usize>,
     /// For how long.
@@ -98,6 +100,7 @@ impl Default for Server {
             cache: None,
             hides: 0,
             buffers: false,
+            flushes: None,
             evicts: None,
             evicted_for: 300.0,
             patience: None,
@@ -554,6 +557,12 @@ pub(crate) fn scaled_run(
             stretch(record, scale);
             if cell.server.hides > 0 {
                 hide(record, cell.server.hides);
+            }
+            if let Some(every) = cell.server.flushes {
+                let kept =
+                    |at: Stamp| stamp(((at - stamp(0.0)).as_millis_f64() / every).ceil() * every);
+                record.wire.events = events_at(record.wire.events.stamps().map(kept));
+                record.wire.closed = record.wire.events.last().or(record.wire.closed);
             }
             if cell.server.at_once || cell.server.buffers {
                 come_whole(record, cell.server.buffers);
