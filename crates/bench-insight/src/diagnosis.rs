@@ -58,7 +58,16 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         }
     }
     let (looks, _) = all.split_at(run.cells.len());
-    let of_cell = |cell: &CellRecord| of_repeats(of_each_repeat(cell, &all, looks, change));
+    let pooled = pooled(run, samples);
+    let of_cell = |cell: &CellRecord| {
+        let found = of_repeats(of_each_repeat(cell, &all, looks, change));
+        let untold = pooled.iter().filter(|look| look.cell.id == cell.id);
+        let untold = untold
+            .filter(|_| found.is_empty())
+            .flat_map(unexplained::all);
+        let untold: Vec<Finding> = untold.filter(|f| f.severity >= least(f)).collect();
+        [found, untold].concat()
+    };
     let mut found: Vec<Finding> = run.cells.iter().flat_map(of_cell).collect();
     across::tell_prefill(looks, &mut found);
     found.extend(load::gpu(&run.cells));
@@ -80,7 +89,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     });
     advise(&mut found, run);
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !all.iter().any(|look| {
+        && !all.iter().chain(&pooled).any(|look| {
             unexplained::cost(look) >= LEAST
                 || first_token::is_long(look)
                 || first_token::is_untold(look)
@@ -112,9 +121,19 @@ fn of_every_repeat<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Lo
     let others = run.cells.iter().filter_map(|cell| Some((cell, of(cell)?)));
     let others = others.flat_map(|(cell, own)| {
         let others = own.repeats().into_iter().skip(1);
-        others.map(move |repeat| Look::of_repeat(run, cell, own, repeat))
+        others.map(move |repeat| Look::of_repeat(run, cell, own, Some(repeat)))
     });
     fullest.chain(others).collect()
+}
+
+/// The repeats of each cell of several as one: what a few requests in each do not tell.
+fn pooled<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Look<'a>> {
+    let own = samples.iter().filter(|own| own.repeats().len() > 1);
+    let of = |own: &'a CellSamples| {
+        let cell = run.cells.iter().find(|cell| cell.id == own.cell)?;
+        Some(Look::of_repeat(run, cell, own, None))
+    };
+    own.filter_map(of).collect()
 }
 
 /// What is found in each repeat of a cell, with its times from the cell's first request.

@@ -98,7 +98,7 @@ impl<'a> Look<'a> {
     ) -> Self {
         let fullest = samples.and_then(|own| Some((own, *own.repeats().first()?)));
         match fullest {
-            Some((own, repeat)) => Self::of_repeat(run, cell, own, repeat),
+            Some((own, repeat)) => Self::of_repeat(run, cell, own, Some(repeat)),
             None => Self::empty(run, cell),
         }
     }
@@ -121,18 +121,20 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// Of one repeat, or of all, one after the other.
     pub(super) fn of_repeat(
         run: &'a RunRecord,
         cell: &'a CellRecord,
         samples: &'a CellSamples,
-        repeat: u32,
+        repeat: Option<u32>,
     ) -> Self {
         let empty = Self::empty(run, cell);
+        let is_own = move |of: u32| repeat.is_none_or(|own| of == own);
         let of_repeat =
-            |all: &'a [RequestSample]| all.iter().filter(move |request| request.repeat == repeat);
+            |all: &'a [RequestSample]| all.iter().filter(move |request| is_own(request.repeat));
         let requests: Vec<&RequestSample> = of_repeat(&samples.requests).collect();
         let lost = samples.lost.iter();
-        let lost: Vec<&LostSample> = lost.filter(|lost| lost.repeat == repeat).collect();
+        let lost: Vec<&LostSample> = lost.filter(|lost| is_own(lost.repeat)).collect();
         let stopped = of_repeat(&samples.stopped);
         let open = cell.load.is_open();
         let starts = |request: &RequestSample| {
@@ -165,7 +167,10 @@ impl<'a> Look<'a> {
             lost,
             stopped: stopped.collect(),
             warm_up: of_repeat(&samples.warm_up).collect(),
-            silence: samples.silences.iter().find(|own| own.repeat == repeat),
+            silence: samples
+                .silences
+                .iter()
+                .find(|own| Some(own.repeat) == repeat),
             epoch,
             begins: samples.requests.iter().all(|r| r.end > epoch),
             ..empty

@@ -761,23 +761,27 @@ fn what_two_cells_lost_is_told_though_each_lost_one() {
     );
 }
 
-/// Three repeats of twenty-four requests, one second apart; what each request takes.
 fn repeated(serves: Serves) -> Vec<Finding> {
+    repeats_of(24, serves)
+}
+
+/// Three repeats of so many requests, one second apart; what each request takes.
+fn repeats_of(each: usize, serves: Serves) -> Vec<Finding> {
     let mut run = template();
     let mut records = Vec::new();
     let mut at = 0.0;
-    for number in 0..72 {
+    for number in 0..3 * each {
         let asked = Asked {
             at,
             number,
             prompt: 40,
         };
         let mut record = answered(&asked, &evenly(serves(&asked), 20));
-        record.id = number as u64 % 24;
-        record.repeat = u32::try_from(number / 24).unwrap();
+        record.id = (number % each) as u64;
+        record.repeat = u32::try_from(number / each).unwrap();
         let last = record.wire.events.last().unwrap();
         at = (last - stamp(0.0)).as_millis_f64() + 1.0;
-        if number % 24 == 23 {
+        if number % each == each - 1 {
             at += 1000.0;
         }
         records.push(record);
@@ -805,6 +809,25 @@ fn a_step_between_two_repeats_of_a_cell_is_told() {
 fn repeats_of_one_speed_are_healthy() {
     let all = repeated(calm);
     assert_eq!(causes(&all), [Cause::Healthy]);
+}
+
+/// Two replicas in turn behind one address, of which one is slower: eight answers in each of three repeats.
+#[test]
+fn every_second_request_of_a_few_in_each_repeat_is_slow() {
+    let all = repeats_of(8, |asked| {
+        at_times(
+            asked,
+            if asked.number.is_multiple_of(2) {
+                1.8
+            } else {
+                1.0
+            },
+        )
+    });
+    assert_eq!(causes(&all), [Cause::SlowRequests]);
+    let told = of_cause(&all, Cause::SlowRequests);
+    assert!((figure(told, Known::SlowShare) - 0.5).abs() < 0.01);
+    assert_eq!(causes(&repeats_of(8, calm)), [Cause::Healthy]);
 }
 
 #[test]
