@@ -276,11 +276,13 @@ fn is_doubted(run: &RunRecord) -> bool {
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
 pub(crate) const MIXED: f64 = 0.05;
 
-/// The causes after which a cell's figures are means over servers of different speed.
+/// The causes after which a cell's figures are means over servers of different speed, or over one that queues and one that does not.
 pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding> {
-    found
-        .iter()
-        .filter(|f| f.severity > MIXED && is_of(f, LEVELS))
+    let queues = |f: &Finding| {
+        f.cause() == Some(Cause::Queueing) && f.figure(&Known::Lasted.into()).is_some()
+    };
+    let found = found.iter().filter(|f| f.severity > MIXED);
+    found.filter(move |f| is_of(f, LEVELS) || queues(f))
 }
 
 /// Whether a server does not keep up with what it is offered, whatever makes it slow: what stops, goes or moves has its own reasons of trust.
@@ -368,6 +370,10 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
             }
             found.push(pays);
         }
+    }
+    let queues = |f: &&mut Finding| f.cause() == Some(Cause::Queueing);
+    for queue in found.iter_mut().filter(queues) {
+        queue.evidence.extend(first_token::queued_for(look));
     }
     found
 }

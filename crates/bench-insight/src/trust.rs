@@ -276,6 +276,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "the first requests are slower than the rest",
             Some(Cause::Drift) => "latency drifts",
+            Some(Cause::Queueing) => "requests queue in one part of it only",
             _ => "its speed changes",
         };
         let (message, next, threshold) = if is_overload {

@@ -1,12 +1,13 @@
 //! What the time to the first token is made of: waiting, the prompt, other people's prompts, or a known beginning.
 
-use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
+use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, PhaseShares};
 
+use super::fit::two_levels;
 use super::load::in_flight;
-use super::look::{Cover, Line, Look, Prefill, mean, median};
+use super::look::{Cover, Line, Look, Prefill, mean, median, squares};
 use super::quiet::Quiet;
 use super::unexplained;
-use crate::draft::Draft;
+use crate::draft::{Draft, of_cell};
 use crate::outages::ttft_alone;
 use crate::samples::RequestSample;
 use crate::signals::Signal;
@@ -294,6 +295,38 @@ fn is_slow_alone(look: &Look<'_>) -> bool {
     start
         .zip(alone.and_then(|alone| mean(alone.into_iter())))
         .is_some_and(|(start, alone)| alone * SLOWER >= start.ttft)
+}
+
+/// From when and for how long requests of an open loop queue, where that is one part of the time: next to all first tokens are late in it, and next to none before
+/// or after.
+pub(super) fn queued_for(look: &Look<'_>) -> Vec<Evidence> {
+    /// Over the quick quarter's of as long prompts.
+    const LATE: f64 = 3.0;
+    /// Of the variance of being late or not.
+    const LEFT: f64 = 0.15;
+    let prompts = look.prefills().iter().filter(|_| look.is_open());
+    let mut firsts: Vec<(f64, f64)> = prompts
+        .map(|p| (p.sent, f64::from(u8::from(p.to - p.sent > LATE * p.quick))))
+        .collect();
+    firsts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let late: Vec<f64> = firsts.iter().map(|p| p.1).collect();
+    let most = LEFT * squares(late.iter().copied());
+    let two = two_levels(&late, FEWEST.max(late.len() / 10));
+    let two = two.filter(|two| most > 0.0 && two.left <= most);
+    let at = two.as_ref().and_then(|two| firsts.get(two.n));
+    let Some((two, (at, _))) = two.as_ref().zip(at) else {
+        return Vec::new();
+    };
+    let (from, to) = if two.before > two.after {
+        (0.0, *at)
+    } else {
+        (*at, look.whole())
+    };
+    let from_when = Some(from).filter(|from| *from > 0.0 || !look.begins);
+    let told = from_when.map(|from| (Known::At, from));
+    let told = told.into_iter().chain([(Known::Lasted, to - from)]);
+    told.map(|(figure, value)| of_cell(figure, value, &look.cell.id))
+        .collect()
 }
 
 /// What the server tells of waiting.

@@ -1,7 +1,7 @@
 //! What was once taken for something else, found by servers that nobody had written the rules for.
 
 use bench_insight::{Lost, LostSample, RequestSample};
-use bench_schema::{PhaseShares, Quantity, Stamp, Unit};
+use bench_schema::{Answer, PhaseShares, Quantity, Stamp, Unit};
 
 use super::*;
 
@@ -109,6 +109,44 @@ fn every(ms: f64, length: f64) -> Vec<(f64, f64)> {
     (0..20)
         .map(|i| (1200.0 + ms * f64::from(i), length))
         .collect()
+}
+
+/// A server that has too few places until more join it.
+#[test]
+fn a_queue_that_is_over_is_told_with_its_time_and_leaves_no_capacity() {
+    let server = Server {
+        slots: 3,
+        step: 8.0,
+        step_each: 0.2,
+        joins: Some((6900.0, 12)),
+        ..Server::default()
+    };
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 15.0,
+            ..cell(Asks::Poisson(23.6), |_, _| (62, 22), server.clone())
+        };
+        let (run, samples) = run(&[asked], false, seed);
+        let all = findings(&run, &samples);
+        assert_eq!(all[0].cause(), Some(Cause::Queueing), "{all:?}");
+        let lasted = all[0].figure(&Known::Lasted.into()).unwrap() / 1e9;
+        assert!((6.5..9.0).contains(&lasted), "{lasted}");
+        let told = |f: &Finding| f.code == Answer::Capacity.into();
+        assert!(!all.iter().any(told), "{all:?}");
+    }
+    // at nine tenths of what four places serve a queue comes and goes
+    let always = Server {
+        slots: 4,
+        joins: None,
+        ..server
+    };
+    for seed in 1..=6 {
+        let asked = cell(Asks::Poisson(17.0), |_, _| (62, 22), always.clone());
+        let (run, samples) = run(&[asked], false, seed);
+        let all = findings(&run, &samples);
+        let over = |f: &Finding| f.figure(&Known::Lasted.into()).is_some();
+        assert!(!all.iter().any(over), "{all:?}");
+    }
 }
 
 /// Behind a proxy that passes tokens on every 20 ms a gap of that is the usual one, though most tokens come with the one before.

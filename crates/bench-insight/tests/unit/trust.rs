@@ -1,6 +1,6 @@
 //! What a cause says of a cell's numbers.
 
-use bench_schema::Experiment;
+use bench_schema::{Experiment, Known};
 
 use super::*;
 use crate::draft::Draft;
@@ -21,6 +21,21 @@ fn latencies_of_an_overload_depend_on_the_length_of_the_run_and_its_rate_does_no
     );
     // a level that moved leaves no rate; a queue that grows does
     assert_eq!(reason.threshold, Some(0.0));
+}
+
+#[test]
+fn a_queue_of_one_part_of_the_time_is_doubted_and_one_of_all_of_it_is_not() {
+    let reasons = |lasted: Option<f64>| {
+        let queue = Draft::new(Cause::Queueing, 0.5).because(Known::Lasted, lasted);
+        let mut queue = queue.done().unwrap();
+        queue.cells = vec!["r20".to_owned()];
+        let mut trust = Trust::from_reasons(Vec::new());
+        doubt_mixed_levels(&mut trust, &[queue]);
+        trust.reasons
+    };
+    assert!(reasons(None).is_empty());
+    let message = &reasons(Some(7e9))[0].message;
+    assert!(message.contains("in one part of it only"), "{message}");
 }
 
 #[test]
