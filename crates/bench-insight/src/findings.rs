@@ -203,8 +203,9 @@ fn by_tag<'a>(
         .collect()
 }
 
-/// Findings and more of them, those of one cause together.
+/// Findings and more of them, those of one cause together: with more, nothing is healthy.
 pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Finding> {
+    findings.retain(|f| more.is_empty() || f.cause() != Some(Cause::Healthy));
     for finding in more {
         match findings.iter_mut().find(|told| told.code == finding.code) {
             Some(told) => told.cells.extend(finding.cells),

@@ -16,7 +16,7 @@ use bench_schema::{
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::{self, SpeedChange};
-use crate::samples::CellSamples;
+use crate::samples::{CellSamples, Lost, LostSample};
 use crate::text;
 use crate::trust;
 use crate::view;
@@ -242,19 +242,28 @@ impl SearchAsked {
             .or_else(|| self.silent(cells))
     }
 
-    /// That the server answered nothing in one stage after the other.
+    /// That the server answered nothing in one stage after the other, or was away in them.
     fn silent(&self, cells: &[CellRecord]) -> Option<String> {
-        let last = self.loads(cells).map(|(_, cell)| &cell.counts);
-        let last: Vec<_> = last.collect();
-        let last = last.get(last.len().checked_sub(IN_A_ROW)?..)?;
-        let is_silent = |counts: &&Counts| counts.planned > 0 && counts.lost() >= counts.planned;
-        let unanswered: u64 = last.iter().map(|counts| counts.planned).sum();
-        last.iter().all(is_silent).then(|| {
-            format!(
-                "the server failed meanwhile: it answered none of the last {}; see its log",
-                counted(unanswered, "request")
-            )
-        })
+        /// Stages in a row in which it was away for a while.
+        const AWAY: usize = 4;
+        let all: Vec<&CellRecord> = self.loads(cells).map(|(_, cell)| cell).collect();
+        let ends_with = |n: usize| all.get(all.len().checked_sub(n)?..);
+        let is_silent = |cell: &CellRecord| {
+            let counts = &cell.counts;
+            counts.planned > 0 && counts.lost() >= counts.planned
+        };
+        let is_away = |cell: &CellRecord| is_silent(cell) || away(cell).is_some();
+        let silent = ends_with(IN_A_ROW).filter(|last| last.iter().all(|cell| is_silent(cell)));
+        let away = || ends_with(AWAY).filter(|last| last.iter().all(|cell| is_away(cell)));
+        let last = silent.or_else(away)?;
+        let sum = |of: fn(&Counts) -> u64| last.iter().map(|cell| of(&cell.counts)).sum::<u64>();
+        let (planned, failed) = (sum(|counts| counts.planned), sum(Counts::lost));
+        let requests = counted(planned, "request");
+        let how = match planned - failed {
+            0 => format!("it answered none of the last {requests}"),
+            _ => format!("{failed} of the last {requests} failed"),
+        };
+        Some(format!("the server failed meanwhile: {how}; see its log"))
     }
 
     /// That no request of a whole stage has what an objective limits: no load can miss it, and the search would go on to any.
@@ -293,7 +302,7 @@ impl SearchAsked {
             let from = end.unwrap_or(whole.window.from);
             end = Some(whole.window.to);
             let load = self.load_of(cell);
-            let tells = load.is_some() && self.client_limit(cell).is_none();
+            let tells = load.is_some() && self.says_nothing(cell).is_none();
             let share = |outcome: &SloOutcome| outcome.within.filter(|_| tells);
             Some(Stage {
                 load: load.unwrap_or(1.0),
@@ -321,8 +330,15 @@ impl SearchAsked {
 
     /// Why a stage says nothing of the server, by its cell; each of them is left out.
     fn left_out(&self, cells: &[CellRecord]) -> BTreeMap<String, String> {
-        let why = |cell: &CellRecord| Some((cell.id.clone(), self.client_limit(cell)?));
+        let why = |cell: &CellRecord| Some((cell.id.clone(), self.says_nothing(cell)?));
         cells.iter().filter_map(why).collect()
+    }
+
+    /// Why a stage's figures are those of no load.
+    fn says_nothing(&self, cell: &CellRecord) -> Option<String> {
+        let client = self.client_limit(cell);
+        let client = client.map(|why| format!("the client was the limit: {why}"));
+        client.or_else(|| away(cell).filter(|_| self.load_of(cell).is_some()))
     }
 
     /// What kept the client from offering a stage's load, or what of its times is the client's own; `None` where nothing of that matters.
@@ -542,6 +558,21 @@ fn is_plainly_missed(cell: &CellRecord) -> bool {
     all.any(|o| o.within.is_some_and(|w| share_interval(&w).high < o.slo.q))
 }
 
+/// That so many connections were refused that they alone miss an objective: nobody was there, whatever the load.
+fn away(cell: &CellRecord) -> Option<String> {
+    let gone = [FailureKind::Refused, FailureKind::Unreachable];
+    let refused = cell.counts.failures.iter();
+    let refused = refused.filter(|(_, kind, _)| gone.contains(kind));
+    let refused: u64 = refused.map(|(.., n)| n).sum();
+    let planned = cell.counts.planned;
+    let mut objectives = cell.slos.iter();
+    let misses = |o: &SloOutcome| refused as f64 > (1.0 - o.slo.q) * planned as f64;
+    (refused > 0 && objectives.any(misses)).then(|| {
+        let planned = counted(planned, "request");
+        format!("the server was away: {refused} of {planned} could not connect to it")
+    })
+}
+
 /// What ended the last cell that ended early: the client, where it could open no more connections.
 fn failed_meanwhile(cells: &[CellRecord]) -> Option<String> {
     let told = |cell: &CellRecord| {
@@ -639,8 +670,8 @@ pub(crate) fn stage_up_to(run: &RunRecord, most: f64) -> Option<&CellRecord> {
         .map(|(cell, _)| cell)
 }
 
-/// The cells that are judged, and those of the others that bound the answer from above. Of a search the first are the stages that its answer rests on, for what is
-/// beyond the capacity is overloaded on purpose, and what is left out has no say; where it found none, and where nothing was searched, any cell.
+/// The cells that are judged, and those of the others that bound the answer from above or in which the server was away. Of a search the first are the stages that its
+/// answer rests on, for what is beyond the capacity is overloaded on purpose, and what is left out has no say; where it found none, and where nothing was searched, any cell.
 pub(crate) fn judged(
     found: Option<&CapacityRecord>,
     cells: Vec<CellRecord>,
@@ -651,25 +682,40 @@ pub(crate) fn judged(
     let load = |cell: &CellRecord| load_of(cell, found.factor == CONCURRENCY);
     let has_a_say = |cell: &CellRecord| {
         let measured = cell.counts.planned > 0 && load(cell).is_some();
-        measured && !found.left_out.contains_key(&cell.id)
+        measured && (!found.left_out.contains_key(&cell.id) || away(cell).is_some())
     };
     let high = found.high.unwrap_or(value);
     let stages = cells.into_iter().filter(has_a_say);
-    stages.partition(|cell| load(cell).is_some_and(|load| load <= high))
+    stages.partition(|cell| away(cell).is_none() && load(cell).is_some_and(|load| load <= high))
 }
 
-/// What says that the server stood still, of stages that only bound the answer: no load makes it do that.
+/// What says that the server stood still or was away, of stages that only bound the answer: no load makes it do that.
 pub(crate) fn stops(
     run: &RunRecord,
     samples: &[CellSamples],
     trust: Trust,
 ) -> (Vec<TrustReason>, Vec<Finding>) {
-    let stands = [Cause::Frozen, Cause::PeriodicStall];
     let told = |reason: &TrustReason| run.trust.reasons.iter().any(|r| r.code == reason.code);
-    let reasons = trust.reasons.into_iter();
-    let reasons = reasons.filter(|reason| reason.code == "stalled" && !told(reason));
+    // who waits too long in an overload gives up, and a limit of its rate turns away who is too much
+    let of_load = |lost: &LostSample| lost.how == Lost::TimedOut || lost.status == Some(429);
+    let is_gone = |own: &&CellSamples| own.outage().is_some() && !own.lost.iter().any(of_load);
+    let own = samples.iter().filter(|own| run.cell(&own.cell).is_some());
+    let gone: Vec<&String> = own.filter(is_gone).map(|own| &own.cell).collect();
     let mut findings = diagnosis::causes(run, samples);
-    findings.retain(|finding| finding.cause().is_some_and(|cause| stands.contains(&cause)));
+    findings.retain(|finding| match finding.cause() {
+        Some(Cause::Frozen | Cause::PeriodicStall) => true,
+        Some(Cause::ServerGone | Cause::Failing) => {
+            finding.cells.iter().all(|cell| gone.contains(&cell))
+        }
+        _ => false,
+    });
+    let is_of_it = |reason: &TrustReason| match &*reason.code {
+        "stalled" => true,
+        "failures" | "away" => gone.iter().any(|cell| reason.names(cell)),
+        _ => false,
+    };
+    let reasons = trust.reasons.into_iter();
+    let reasons = reasons.filter(|reason| is_of_it(reason) && !told(reason));
     (reasons.collect(), findings)
 }
 

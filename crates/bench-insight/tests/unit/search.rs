@@ -248,6 +248,54 @@ fn a_server_that_answers_nothing_any_more_ends_the_search() {
 }
 
 #[test]
+fn a_stage_in_which_the_server_was_away_is_no_load_that_it_cannot_carry() {
+    let asked = SearchAsked::default();
+    let refused = |load: f64, n: u64| {
+        let mut cell = stage(false, load, ((600 - n) as f64 / 600.0, 600, 600 - n));
+        cell.id = format!("r{load}");
+        cell.counts.failures = vec![(bench_schema::Stage::Connect, FailureKind::Refused, n)];
+        cell
+    };
+    let before = [
+        stage(false, 0.0, (1.0, 5, 5)),
+        stage(false, 100.0, (1.0, 120, 120)),
+        stage(false, 120.0, (0.5, 600, 600)),
+    ];
+    let with = |cells: &[CellRecord]| [&before, cells].concat();
+    let next = asked.next(&[p95()], &before);
+    assert_eq!(asked.next(&[p95()], &with(&[refused(92.0, 297)])), next);
+    let found = asked.found(&[p95()], &with(&[refused(92.0, 297)]));
+    let why = found.left_out.get("r92").unwrap();
+    assert!(why.contains("away: 297 of 600 requests"), "{why}");
+    // a few are within what the objective allows
+    let few = asked.found(&[p95()], &with(&[refused(92.0, 18)]));
+    assert!(few.left_out.is_empty());
+    // it does not come back
+    let gone = with(&[297, 400, 300, 200].map(|n| refused(92.0, n)));
+    assert!(asked.next(&[p95()], &gone[..6]).is_some());
+    assert_eq!(asked.next(&[p95()], &gone), None);
+    let why = asked.found(&[p95()], &gone).why.unwrap();
+    assert!(
+        why.contains("1197 of the last 2400 requests failed"),
+        "{why}"
+    );
+    // and is told
+    let found = CapacityRecord {
+        value: Some(110.0),
+        high: Some(115.0),
+        ..found
+    };
+    let (rests_on, bounds) = judged(Some(&found), with(&[refused(92.0, 297)]));
+    assert_eq!((rests_on.len(), bounds.len()), (1, 2));
+    let all = crate::findings::with(
+        vec![Finding::new(Cause::Healthy, 0.0)],
+        vec![Finding::new(Cause::ServerGone, 0.1)],
+    );
+    let causes: Vec<_> = all.iter().map(Finding::cause).collect();
+    assert_eq!(causes, [Some(Cause::ServerGone)]);
+}
+
+#[test]
 fn requests_that_were_stopped_did_not_fail() {
     let mut alone = stage(false, 0.0, (1.0, 5, 5));
     alone.metrics.clear();

@@ -74,7 +74,7 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
     };
     let left_out = match found.left_out.len() {
         0 => "",
-        _ => " Stages in which the client was the limit are excluded.",
+        _ => " Stages in which the client was the limit or the server was away are excluded.",
     };
     let note = format!(
         "Each point is a stage of the search with its 95 % confidence interval. Dashed: the curve fitted near the capacity. Band: the confidence interval of the capacity.{left_out}"

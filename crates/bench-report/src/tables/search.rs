@@ -86,7 +86,7 @@ pub fn capacity_words(run: &RunRecord) -> Option<String> {
     );
     if let Some(why) = found.left_out.values().next() {
         said += &format!(
-            "; {} excluded because the client was the limit: {}",
+            "; {} excluded: {}",
             counted(found.left_out.len(), "stage"),
             shortened(why, SENTENCE)
         );
@@ -146,7 +146,7 @@ pub(crate) fn table(run: &RunRecord) -> Option<Table> {
     }
     let left_out = |cell: &&CellRecord| {
         let is_left_out = found.left_out.contains_key(&cell.id);
-        is_left_out.then(|| "yes: the client was the limit".to_owned())
+        is_left_out.then(|| "yes".to_owned())
     };
     sheet.text("excluded", left_out).rows(
         "Search stages, with the share of requests that meet each objective (95 % CI)",
