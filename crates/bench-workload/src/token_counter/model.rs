@@ -409,10 +409,7 @@ impl<'de> Visitor<'de> for Vocabulary<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        /// As many as today's models have, so that the map does not grow while they are read; room that nothing is in costs nothing.
-        const EXPECTED: usize = 1 << 17;
         let Bpe { by_id, by_text, .. } = self.0;
-        by_text.reserve(EXPECTED);
         while let Some(Text(token)) = map.next_key()? {
             let token: Arc<str> = token.into();
             let id = map.next_value::<u32>()?;
