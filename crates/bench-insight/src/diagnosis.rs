@@ -150,7 +150,7 @@ fn of_each_repeat<'a>(
     };
     let began = own().map(|(_, look)| look.epoch).min();
     let found = own().map(|(i, look)| {
-        let mut found = fold(of_cell_alone(look, looks, change(i)));
+        let mut found = of_cell_alone(look, looks, change(i));
         let later = began.map_or(0.0, |began| (look.epoch - began).as_f64());
         // The times of a change are from the first request already.
         let rest = found
@@ -166,17 +166,24 @@ fn of_each_repeat<'a>(
 }
 
 /// What the repeats of a cell show, as a finding for each cause: that of the repeat in which it costs most, at what it costs over all of them.
-fn of_repeats(repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
-    let share = 1.0 / repeats.len() as f64;
-    if share >= 1.0 {
-        return repeats.into_iter().flatten().collect();
+fn of_repeats(mut repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
+    let n = repeats.len();
+    let share = 1.0 / n as f64;
+    // A load that is too high is so each time; what makes it so in some of them is told by the rest, or is the server's speed.
+    let is_overload = |f: &Finding| f.cause() == Some(Cause::Overload);
+    let over = repeats.iter().filter(|own| own.iter().any(is_overload));
+    let over = over.count();
+    let moved = repeats.iter().flatten().any(|f| is_of(f, LEVELS));
+    if n > 1 && (over * 2 <= n || moved && over < n) {
+        for own in &mut repeats {
+            own.retain(|f| !is_overload(f));
+        }
     }
-    let mut each: Vec<Finding> = repeats.into_iter().flat_map(merge).collect();
-    // A load that is too high is so each time; what makes it so in some of them is told by the rest.
-    let is_overload = |f: &&Finding| f.cause() == Some(Cause::Overload);
-    if each.iter().filter(is_overload).count() as f64 * share <= 0.5 {
-        each.retain(|f| !is_overload(&f));
+    let each = repeats.into_iter().map(fold);
+    if n == 1 {
+        return each.flatten().collect();
     }
+    let mut each: Vec<Finding> = each.flat_map(merge).collect();
     each.sort_by(|a, b| b.severity.total_cmp(&a.severity));
     let stalls = |f: &Finding| f.figure(&Known::Stalls.into()).unwrap_or(1.0);
     let mut kept: Vec<Finding> = Vec::new();

@@ -30,6 +30,12 @@ fn an_overload_of_one_repeat_of_three_is_what_made_it_slower() {
         vec![costs(Cause::Overload, 0.4)],
     ];
     assert_eq!(told(repeats), [(Cause::Step, 0.133)]);
+    // two of three by chance, of a server whose speed changes over all of them
+    let both = || vec![step(), costs(Cause::Overload, 0.4)];
+    assert_eq!(
+        told(vec![vec![step()], both(), both()]),
+        [(Cause::Step, 0.2)]
+    );
     let over = || vec![costs(Cause::Overload, 0.3)];
     assert_eq!(
         told(vec![over(), over(), Vec::new()]),
