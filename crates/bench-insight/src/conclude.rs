@@ -315,10 +315,9 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         run.cells = all;
         let swing = search::doubt_a_swing(run, &found, &samples);
         run.trust.add(swing.into_iter().chain(reasons));
-        run.trust
-            .add(search::doubt_stops_in_warm_ups(run, &samples));
         stops = more;
     }
+    crate::trust::doubt_stops_in_warm_ups(run, &samples);
     judge_findings(run, crate::findings::with(findings?, stops));
     Ok(())
 }

@@ -719,34 +719,6 @@ pub(crate) fn stops(
     (reasons.collect(), findings)
 }
 
-/// That the server stood still in the warm-up of a stage, whose requests then waited for that and not for their load.
-pub(crate) fn doubt_stops_in_warm_ups(
-    run: &RunRecord,
-    samples: &[CellSamples],
-) -> Vec<TrustReason> {
-    let is_told = |cell: &String| {
-        let mut reasons = run.trust.reasons.iter();
-        reasons.any(|reason| reason.code == "stalled" && reason.names(cell))
-    };
-    let found = diagnosis::stops_in_warm_ups(run, samples).into_iter();
-    let reason = |(cell, length): (String, f64)| TrustReason {
-        next: Some("find out what stopped the server, and search again".to_owned()),
-        cell: Some(cell),
-        ..TrustReason::new(
-            "stalled",
-            TrustVerdict::Doubtful,
-            format!(
-                "no response in progress got a token for {} of the warm-up, and the first measured requests still waited for the server to catch up",
-                text::time(length)
-            ),
-        )
-    };
-    found
-        .filter(|(cell, _)| !is_told(cell))
-        .map(reason)
-        .collect()
-}
-
 /// Without what a search does on purpose: stages too short for a quantile or for their answers, of which only the share within is used; loads at which queues
 /// come and go.
 pub(crate) fn without_what_it_does(trust: Trust) -> Trust {

@@ -7,11 +7,12 @@ mod stamps;
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    Cause, CellRecord, ClockKind, ClockRecord, Finding, Trust, TrustReason, TrustVerdict,
+    Cause, CellRecord, ClockKind, ClockRecord, Finding, RunRecord, Trust, TrustReason, TrustVerdict,
 };
 
 use crate::diagnosis;
 use crate::facts::{CellFacts, TrustFacts};
+use crate::samples::CellSamples;
 use crate::text;
 use crate::view;
 
@@ -304,6 +305,30 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         });
     }
     *trust = Trust::from_reasons(reasons);
+}
+
+/// Adds that the server stood still in the warm-up of a cell, whose requests then waited for that and not for their load.
+pub(crate) fn doubt_stops_in_warm_ups(run: &mut RunRecord, samples: &[CellSamples]) {
+    const CODE: &str = "stalled";
+    if samples.iter().all(|own| own.silences.is_empty()) {
+        return;
+    }
+    let reason = |(cell, length): (String, f64)| TrustReason {
+        next: Some("find out what stopped the server, and measure again".to_owned()),
+        cell: Some(cell),
+        ..TrustReason::new(
+            CODE,
+            TrustVerdict::Doubtful,
+            format!(
+                "no response in progress got a token for {} of the warm-up, and the first measured requests still waited for the server to catch up",
+                text::time(length)
+            ),
+        )
+    };
+    let mut found = diagnosis::stops_in_warm_ups(run, samples);
+    let reasons = &run.trust.reasons;
+    found.retain(|(cell, _)| !reasons.iter().any(|r| r.code == CODE && r.names(cell)));
+    run.trust.add(found.into_iter().map(reason));
 }
 
 /// What speaks against the run as a whole.
