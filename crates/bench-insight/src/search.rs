@@ -10,7 +10,7 @@ use bench_metrics::{
 };
 use bench_schema::{
     CapacityRecord, Cause, CellRecord, Counts, FailureKind, Finding, Load, Metric,
-    ObjectiveCapacity, Origin, RunRecord, SearchEnd, Slo, SloOutcome, Trust, TrustReason,
+    ObjectiveCapacity, Origin, RunRecord, SearchEnd, Share, Slo, SloOutcome, Trust, TrustReason,
     TrustVerdict, Unit, counted,
 };
 use serde::{Deserialize, Serialize};
@@ -303,7 +303,12 @@ impl SearchAsked {
             end = Some(whole.window.to);
             let load = self.load_of(cell);
             let tells = load.is_some() && self.says_nothing(cell).is_none();
-            let share = |outcome: &SloOutcome| outcome.within.filter(|_| tells);
+            let present = if self.closed { present(cell) } else { 1.0 };
+            let share = |outcome: &SloOutcome| {
+                let within = outcome.within.filter(|_| tells)?;
+                let value = within.value * present;
+                Some(Share { value, ..within })
+            };
             Some(Stage {
                 load: load.unwrap_or(1.0),
                 shares: cell.slos.iter().map(share).collect(),
@@ -407,7 +412,7 @@ impl SearchAsked {
         let sides = search.map_or([None; 2], |search| search.sides(&stages));
         let known = match sides.map(|load| load.map(|load| self.amount(load))) {
             [Some(met), Some(missed)] => format!(
-                "all it had were short stages: those up to {met} met the objectives, and one at {missed} missed one"
+                "too few of its stages were long and near the capacity: those up to {met} met the objectives, and one at {missed} missed one"
             ),
             [Some(met), None] => format!("no load missed an objective, up to {met}"),
             [None, Some(missed)] => {
@@ -520,7 +525,8 @@ impl SearchAsked {
     /// Where the objectives are missed, and that more load meets them.
     fn not_monotone(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
         let (search, stages) = (self.search(slos, cells)?, self.stages(cells));
-        let (missed, met, is_met) = if search.is_missed_low(&stages) {
+        let is_low = search.is_missed_low(&stages);
+        let (missed, met, is_met) = if is_low {
             let told = search.not_missed(&stages);
             let is_met = told.iter().any(|(.., is_met)| *is_met);
             let met = told.into_iter().filter(|(.., own)| *own || !is_met);
@@ -539,8 +545,13 @@ impl SearchAsked {
         } else {
             format!("at {}", self.amount(*low))
         };
+        let or = if is_low {
+            "there is no single capacity"
+        } else {
+            "either there is no single capacity or the server changed between the two"
+        };
         Some(format!(
-            "an objective is missed {missed} and {} {met}, so there is no single capacity; measure several loads with `--{}`",
+            "an objective is missed {missed} and {} {met}, so {or}; measure several loads with `--{}`",
             if is_met { "met" } else { "may be met" },
             self.factor()
         ))
@@ -556,6 +567,28 @@ fn patience(slos: &[Slo]) -> f64 {
 fn is_plainly_missed(cell: &CellRecord) -> bool {
     let mut all = cell.slos.iter();
     all.any(|o| o.within.is_some_and(|w| share_interval(&w).high < o.slo.q))
+}
+
+/// The part of the users of a closed loop that had a request under way: whoever was turned away and waits to ask again is not within an objective.
+fn present(cell: &CellRecord) -> f64 {
+    /// Of the slots: fewer at any time is no beginning and no end of a stage.
+    const FEW: f64 = 0.5;
+    let Load::Closed {
+        concurrency,
+        think_time: None,
+        ramp: None,
+    } = cell.load
+    else {
+        return 1.0;
+    };
+    let talks = cell.groups.iter().any(|group| group.by == "turn");
+    let whole = cell.windows.whole.as_ref().filter(|_| !talks);
+    let most = whole.map_or(0, |whole| whole.peak_in_flight) as f64 / f64::from(concurrency);
+    if most > 0.0 && most < FEW {
+        return most;
+    }
+    let asleep = trust::asleep(cell, 0.0, 0.0).filter(|_| !talks);
+    1.0 - asleep.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
 /// That so many connections were refused that they alone miss an objective: nobody was there, whatever the load.

@@ -227,6 +227,8 @@ const RULES: &[Rule] = rules! {
     answers::few_samples Plain(ANY, NEVER);
 };
 
+pub(crate) use answers::asleep;
+
 /// What of a cell's sending makes it untrustworthy by the rules, as far as the cell itself tells: its figures are the client's, not the server's.
 pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
     const CODES: &[&str] = &[

@@ -1,7 +1,7 @@
 //! The answers: are they all there, are they of what was asked, and did the server keep its level while they came.
 
 use bench_metrics::values_needed;
-use bench_schema::{Counts, Load, Metric, Nanos, SloVerdict};
+use bench_schema::{CellRecord, Counts, Load, Metric, Nanos, SloVerdict};
 
 use super::{Limits, Scene, Seen};
 use crate::facts::Outage;
@@ -220,38 +220,51 @@ pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
     let Load::Closed {
         concurrency,
         think_time,
-        ramp: None,
+        ..
     } = scene.cell.load
     else {
         return None;
     };
-    let counts = &scene.cell.counts;
-    if counts.backed_off == 0 {
-        return None;
-    }
     let lost = failures(scene)?.value;
     let told = lost.max(away(scene).map_or(0.0, |seen| seen.value));
     let whole = scene.cell.windows.whole.as_ref()?;
-    let longest = scene.cell.metrics.get(&Metric::E2e)?.max * 1e-9;
-    let (slots, answers) = (f64::from(concurrency), counts.completed as f64);
-    let repeats = f64::from(scene.cell.repeats.max(1));
     let seen = scene.requests()?;
     let think = think_time.map_or(0.0, Nanos::as_secs_f64);
+    let answers = scene.cell.counts.completed as f64;
     let thought = match think_time {
         Some(_) if !seen.later_turns => think * answers,
         // Every user thinks after a conversation, too; how many there were is not known, but no more than answers.
         Some(_) => think * answers + seen.thought.as_secs_f64(),
         None => seen.thought.as_secs_f64(),
     };
-    let cut = longest + think.max(2.0 * thought / answers.max(1.0));
-    let drain = (slots - 1.0) * cut * repeats / (slots * whole.seconds);
-    let share = 1.0 - (whole.mean_in_flight + thought / whole.seconds) / slots - drain;
+    let share = asleep(scene.cell, think, thought)?;
     let what = format!(
         "concurrency slots backed off after rejected requests for {} of the time: {} of {concurrency} requests were in flight on average",
         text::percent(share),
         text::number(whole.mean_in_flight),
     );
     (share > told).then(|| Seen::new(share, what))
+}
+
+/// Share of their time that slots of a closed loop waited after refusals, of users who think for so long after an answer, and thought for so long in all, in seconds.
+pub(crate) fn asleep(cell: &CellRecord, think: f64, thought: f64) -> Option<f64> {
+    let Load::Closed {
+        concurrency,
+        ramp: None,
+        ..
+    } = cell.load
+    else {
+        return None;
+    };
+    let counts = &cell.counts;
+    (counts.backed_off > 0).then_some(())?;
+    let whole = cell.windows.whole.as_ref()?;
+    let longest = cell.metrics.get(&Metric::E2e)?.max * 1e-9;
+    let (slots, answers) = (f64::from(concurrency), counts.completed as f64);
+    let repeats = f64::from(cell.repeats.max(1));
+    let cut = longest + think.max(2.0 * thought / answers.max(1.0));
+    let drain = (slots - 1.0) * cut * repeats / (slots * whole.seconds);
+    Some(1.0 - (whole.mean_in_flight + thought / whole.seconds) / slots - drain)
 }
 
 /// All streams stood still together while answers were under way.

@@ -86,6 +86,7 @@ fn stage(closed: bool, load: f64, (within, planned, completed): (f64, u64, u64))
     if closed {
         cell.metrics.clear();
         cell.load = Load::closed(bench_schema::whole(load).try_into().unwrap());
+        cell.windows.whole.as_mut().unwrap().peak_in_flight = bench_schema::whole(load);
     } else if load > 0.0 {
         cell.load = Load::Open {
             rate_per_s: Some(load),
@@ -189,7 +190,7 @@ fn what_short_stages_say_is_not_told_as_known() {
     );
     let why = found.why.unwrap();
     assert!(
-        why.contains("short stages: those up to 1 in flight met the objectives, and one at 2 in flight missed one"),
+        why.contains("near the capacity: those up to 1 in flight met the objectives, and one at 2 in flight missed one"),
         "{why}"
     );
     // one in flight is a value, though its interval ends just below two
@@ -293,6 +294,44 @@ fn a_stage_in_which_the_server_was_away_is_no_load_that_it_cannot_carry() {
     );
     let causes: Vec<_> = all.iter().map(Finding::cause).collect();
     assert_eq!(causes, [Some(Cause::ServerGone)]);
+}
+
+#[test]
+fn a_concurrency_that_the_server_turns_away_is_not_met() {
+    // ten at a time are admitted, and whoever else was turned away in the warm-up sleeps
+    let admitted = |load: f64| {
+        let mut cell = stage(true, load, (1.0, 30, 30));
+        cell.windows.whole.as_mut().unwrap().peak_in_flight = 10;
+        cell
+    };
+    let cells = [1.0, 2.0, 4.0, 8.0].map(|load| stage(true, load, (1.0, 30, 30)));
+    let cells = [&cells[..], &[admitted(64.0)]].concat();
+    let asked = SearchAsked {
+        closed: true,
+        ..SearchAsked::default()
+    };
+    let next = asked.next(&[p95()], &cells);
+    assert!(
+        matches!(next, Some(NextStage::Measure(m)) if m.load < 64.0),
+        "{next:?}"
+    );
+    // a few of sixteen were turned away and slept for a second each
+    let mut cell = stage(true, 16.0, (0.967, 120, 116));
+    (cell.counts.backed_off, cell.metrics) = (4, BTreeMap::new());
+    let whole = cell.windows.whole.as_mut().unwrap();
+    (whole.mean_in_flight, whole.seconds) = (10.0, 2.0);
+    let e2e = bench_schema::Distribution {
+        max: 125e6,
+        ..RunRecord::from_json(include_str!("../../../../fixtures/results/v1.2/run.json"))
+            .unwrap()
+            .cells[0]
+            .metrics[&Metric::E2e]
+            .clone()
+    };
+    cell.metrics.insert(Metric::E2e, e2e);
+    assert!((0.6..0.75).contains(&present(&cell)), "{}", present(&cell));
+    cell.counts.backed_off = 0;
+    assert!((present(&cell) - 1.0).abs() < 1e-9);
 }
 
 #[test]
