@@ -246,11 +246,14 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
     let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
     let seen = |value| {
+        let by_time = || around(value, &of_tokens, timeline, &tokens_of);
         let steady = steady && !load.is_open();
-        let by_streams = steady
-            .then(|| of_streams(value, spans, mean_in_flight))
-            .flatten();
-        by_streams.or_else(|| around(value, &of_tokens, timeline, &tokens_of))
+        let by_streams = steady.then(|| of_streams(value, spans, mean_in_flight));
+        match by_streams.flatten() {
+            Some((interval, false)) => Some(interval),
+            Some((interval, true)) => by_time().map(|seen| both(seen, interval)),
+            None => by_time(),
+        }
     };
     let open = Open::of(load.is_open() && followed, undecided);
     Some(Rates {
@@ -502,11 +505,20 @@ fn around(
     interval_of_rate(&BlockMean { value, ..error })
 }
 
-/// The interval of a steady closed loop's tokens/s: the mean in flight times what a stream gives in a second of its stay, whose error is that of
-/// requests. What arrives in a stretch of time depends on the few requests that are under way in it, so that stretches are no independent values. It
-/// reaches to `value`, what did arrive over the length of the window. `None` where the tokens of a request are not known, or many end after the window, when each
-/// has more of the server.
-fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval> {
+/// What lies in one of two intervals, or between them.
+fn both(a: Interval, b: Interval) -> Interval {
+    Interval {
+        low: a.low.min(b.low),
+        high: a.high.max(b.high),
+        ..a
+    }
+}
+
+/// The interval of a steady closed loop's tokens/s, and whether many answers end after the window: the mean in flight times what a stream gives in a second
+/// of its stay, whose error is that of requests. What arrives in a stretch of time depends on the few requests that are under way in it, so that
+/// stretches are no independent values. It reaches to `value`, what did arrive over the length of the window. Answers that end after it may have had more of the
+/// server: where they are many the interval is as wide, but around `value`. `None` where the tokens of a request are not known.
+fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<(Interval, bool)> {
     let rows = || spans.iter().flat_map(Span::rows).map(Row::instants);
     // by more than what tells two ends of one wave apart
     let outlasts = |row: &Instants, to: Stamp| {
@@ -520,9 +532,7 @@ fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval
         let rows = span.rows().map(Row::instants);
         rows.filter(|row| outlasts(row, span.window.to))
     });
-    if float(later.count()) > DRAIN * float(rows().count()) {
-        return None;
-    }
+    let drained = float(later.count()) > DRAIN * float(rows().count());
     let sent = rows().filter_map(|row| Some((row.sent?, row)));
     let parts = sent.map(|(sent, row)| {
         let num = row.tokens.or((row.events == 0).then_some(0))? as f64;
@@ -531,8 +541,9 @@ fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval
     });
     let parts: Vec<Part> = parts.collect::<Option<_>>()?;
     let (stream, (low, high)) = per_stream(&parts)?;
-    let rate = in_flight * stream;
-    interval_of((rate * low).min(value), (rate * high).max(value), LEVEL)
+    let rate = if drained { value } else { in_flight * stream };
+    let interval = interval_of((rate * low).min(value), (rate * high).max(value), LEVEL)?;
+    Some((interval, drained))
 }
 
 /// What requests give for each second of their stay (Σ num / Σ den), and the factors between which it lies: its logarithm's error, within the least and the

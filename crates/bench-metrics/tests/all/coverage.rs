@@ -4,7 +4,9 @@ use bench_metrics::{
     BlockMean, Part, Sample, Timeline, quantile_in_time, summarise_cell, summarise_clusters,
 };
 
-use bench_schema::{Interval, Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window};
+use bench_schema::{
+    Interval, Metric, Nanos, Phase, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window,
+};
 
 use crate::aggregate::{closed, open};
 use crate::noise::Noise;
@@ -470,6 +472,45 @@ fn the_rate_of_a_closed_loop_is_covered_and_never_by_an_interval_that_tells_noth
             }
         }
     }
+}
+
+/// A hosted API: answers of 10 to 60 tokens, each with a speed of its own, in three repeats of three waves after a warm-up, of which the last answers end after the steady part.
+#[test]
+fn tokens_per_second_of_few_waves_are_covered_where_each_answer_has_its_own_speed() {
+    const TRIALS: u64 = 200;
+    let (slots, first, gap, spread) = (8_u32, 60.0, 8.0, 0.35_f64);
+    let stay = first + 34.0 * gap * (spread * spread / 2.0).exp() + 1.0;
+    let truth = f64::from(slots) * 35.0 * 1e3 / stay;
+    let mut seen = Held::default();
+    for seed in 0..TRIALS {
+        let mut noise = Noise::seeded(seed);
+        let mut records: Vec<RequestRecord> = Vec::new();
+        for repeat in 0..3_u32 {
+            let began = 60_000.0 * f64::from(repeat);
+            let mut free = vec![began; slots as usize];
+            for id in 0..32 {
+                let next = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b]));
+                let slot = next.unwrap_or_default();
+                let (tokens, own) = (noise.one_of(10..=60), gap * (spread * noise.normal()).exp());
+                let at = |token| free[slot] + first + own * f64::from(token);
+                let instants: Vec<f64> = (0..tokens).map(at).collect();
+                let mut record = answer(u64::from(32 * repeat) + id, free[slot], &instants);
+                record.repeat = repeat;
+                if id < u64::from(slots) {
+                    record.phase = Phase::Warmup;
+                }
+                free[slot] = at(tokens - 1) + 1.0;
+                records.push(record);
+            }
+        }
+        records.sort_by_key(RequestRecord::last_instant);
+        let rates = summarise_cell(&records, closed(slots)).windows.steady;
+        let Some(rates) = rates else { continue };
+        let output = rates.output_tokens_per_s.unwrap_or_default();
+        seen.count(output, rates.output_tokens_per_s_interval, truth);
+    }
+    assert!(seen.share() >= 0.94, "{}", seen.shown());
+    assert!(seen.widest < 0.5, "{}", seen.shown());
 }
 
 #[test]
