@@ -228,6 +228,27 @@ fn how_many_are_at_once_follows_from_a_speed_that_moves_and_does_not_explain_it(
     assert_eq!(shape(&served_by(&|_, beside| beside / 4.0)), None);
 }
 
+/// As above, of a hosted server whose requests differ by a fifth and become slower and slower for a while.
+#[test]
+fn requests_that_do_not_touch_each_other_show_a_server_that_becomes_slower_whatever_they_differ_by()
+{
+    let told = |seed: &u64| {
+        let mut last = [1.0; 6];
+        let points = normals(*seed).take(120).enumerate().map(|(i, off)| {
+            let slow = 1.0 + ((i as f64 / 120.0 - 0.15) / 0.4).clamp(0.0, 1.0);
+            let took = slow * (0.19 * off).exp();
+            let beside = last.iter().sum::<f64>() / 1.5;
+            last.rotate_left(1);
+            last[5] = took;
+            point(i as f64, 100.0 * took, beside)
+        });
+        let series = Series::of(points.collect(), of_tokens, plain_tokens, 1).unwrap();
+        shape(&series).is_some()
+    };
+    let told = (1..=20).filter(told).count();
+    assert!(told >= 16, "{told}");
+}
+
 #[test]
 fn least_squares_have_no_negative_part_where_none_may_be() {
     let ones = vec![1.0; 4];

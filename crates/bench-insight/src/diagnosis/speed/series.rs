@@ -377,7 +377,7 @@ impl Series {
     }
 
     /// The shape that is told. Where time by itself leaves far less than load and lengths do together, or where they make no more of a difference beside it than
-    /// chance and it shows within the cells too, it and not they make the difference.
+    /// chance and it shows within the cells too, it and not they make the difference: where answers take longer, more are in flight.
     pub(super) fn change(&self, most_left: f64) -> Option<Fitted> {
         /// Of what load and lengths leave, what time alone may.
         const LEFT_ALONE: f64 = 0.7;
@@ -397,9 +397,8 @@ impl Series {
         let as_well = |least: &Fitted| !self.is_better(&found, least, more);
         let explains = found.left <= LEFT_ALONE * known.left
             && alone.is_over_chance(&known, &found, 2 * found.logs.len());
-        let within = self.several
-            && as_well(&self.fitted(found.shape.clone()))
-            && self.shows_within_cells(&found);
+        let within = as_well(&self.fitted(found.shape.clone()))
+            && (!self.several || self.shows_within_cells(&found));
         // between two cells it may be their load or their lengths all the same
         let steps = self.several && matches!(found.shape, Shape::Levels(_));
         let is_told = match &beside {
