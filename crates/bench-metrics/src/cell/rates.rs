@@ -249,11 +249,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         let by_time = || around(value, &of_tokens, timeline, &tokens_of);
         let steady = steady && !load.is_open();
         let by_streams = steady.then(|| of_streams(value, spans, mean_in_flight));
-        match by_streams.flatten() {
-            Some((interval, false)) => Some(interval),
-            Some((interval, true)) => by_time().map(|seen| both(seen, interval)),
-            None => by_time(),
-        }
+        wider_where_drained(by_streams.flatten(), by_time)
     };
     let open = Open::of(load.is_open() && followed, undecided);
     Some(Rates {
@@ -505,13 +501,20 @@ fn around(
     interval_of_rate(&BlockMean { value, ..error })
 }
 
-/// What lies in one of two intervals, or between them.
-fn both(a: Interval, b: Interval) -> Interval {
-    Interval {
-        low: a.low.min(b.low),
-        high: a.high.max(b.high),
-        ..a
-    }
+/// That of streams; where many answers end after the window ([`of_streams`]), whatever is in it or in that of time.
+fn wider_where_drained(
+    by_streams: Option<(Interval, bool)>,
+    by_time: impl Fn() -> Option<Interval>,
+) -> Option<Interval> {
+    let Some((streams, true)) = by_streams else {
+        return by_streams.map_or_else(by_time, |(interval, _)| Some(interval));
+    };
+    let time = by_time()?;
+    interval_of(
+        streams.low.min(time.low),
+        streams.high.max(time.high),
+        LEVEL,
+    )
 }
 
 /// The interval of a steady closed loop's tokens/s, and whether many answers end after the window: the mean in flight times what a stream gives in a second
