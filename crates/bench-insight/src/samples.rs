@@ -367,9 +367,9 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let usual = pace(&stamps).unwrap_or(median);
     let events = &record.wire.events;
     let stands_out = |(i, gap): (usize, &(Stamp, f64))| {
-        // what was read late may have come long before
-        let came = gap.1 - events.bound(i + 1).as_f64();
-        (came > least && !is_made_up(each.get(i..)?, usual)).then_some(*gap)
+        let may_be_read_late = gap.1 - events.bound(i + 1).as_f64() <= least;
+        let seen = gap.1 >= SEEN && !may_be_read_late;
+        (gap.1 > least && (seen || !is_made_up(each.get(i..)?, usual))).then_some(*gap)
     };
     let mut found: Vec<(Stamp, f64)> = each.iter().enumerate().filter_map(stands_out).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -389,9 +389,11 @@ fn pace(stamps: &[Stamp]) -> Option<f64> {
     )
 }
 
-/// Whether a gap is a token that was late on its way: those behind it come the sooner, so that soon a part of the delay is gone. A longer one is seen.
+/// So long a gap is seen by users, though what was late on its way comes with it.
+const SEEN: f64 = 1e8;
+
+/// Whether a gap is a token that was late on its way, or read late: those behind it come the sooner, so that soon a part of the delay is gone.
 fn is_made_up(from_it: &[(Stamp, f64)], usual: f64) -> bool {
-    const SEEN: f64 = 1e8;
     const LEFT: f64 = 0.8;
     let Some(((_, gap), behind)) = from_it.split_first() else {
         return false;
@@ -406,7 +408,7 @@ fn is_made_up(from_it: &[(Stamp, f64)], usual: f64) -> bool {
         left += gap - usual;
         left
     });
-    *gap < SEEN && left.any(|left| left <= LEFT * late)
+    left.any(|left| left <= LEFT * late)
 }
 
 #[cfg(test)]
