@@ -573,21 +573,15 @@ fn is_plainly_missed(cell: &CellRecord) -> bool {
 fn present(cell: &CellRecord) -> f64 {
     /// Of the slots: fewer at any time is no beginning and no end of a stage.
     const FEW: f64 = 0.5;
-    let Load::Closed {
-        concurrency,
-        think_time: None,
-        ramp: None,
-    } = cell.load
-    else {
+    let Some(slots) = view::busy_slots(cell) else {
         return 1.0;
     };
-    let talks = cell.groups.iter().any(|group| group.by == "turn");
-    let whole = cell.windows.whole.as_ref().filter(|_| !talks);
-    let most = whole.map_or(0, |whole| whole.peak_in_flight) as f64 / f64::from(concurrency);
+    let whole = cell.windows.whole.as_ref();
+    let most = whole.map_or(0, |whole| whole.peak_in_flight) as f64 / slots;
     if most > 0.0 && most < FEW {
         return most;
     }
-    let asleep = trust::asleep(cell, 0.0, 0.0).filter(|_| !talks);
+    let asleep = trust::asleep(cell, 0.0, 0.0);
     1.0 - asleep.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 

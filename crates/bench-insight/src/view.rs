@@ -231,9 +231,8 @@ pub(crate) fn series<'a>(
         .collect()
 }
 
-/// The most requests that a closed loop can have had in flight on average before it ran out of them, of those that it was asked to have. Nothing of
-/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part.
-pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
+/// The slots of a closed loop whose number stays and that never wait on purpose, as users who think or talk may.
+pub(crate) fn busy_slots(cell: &CellRecord) -> Option<f64> {
     let Load::Closed {
         concurrency,
         think_time: None,
@@ -242,10 +241,17 @@ pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
     else {
         return None;
     };
-    let (counts, asked) = (&cell.counts, f64::from(concurrency));
-    let waits = counts.completed < counts.planned || cell.groups.iter().any(|g| g.by == "turn");
+    let talks = cell.groups.iter().any(|group| group.by == "turn");
+    (!talks).then(|| f64::from(concurrency))
+}
+
+/// The most requests that a closed loop can have had in flight on average before it ran out of them, of those that it was asked to have. Nothing of
+/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part.
+pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
+    let (counts, asked) = (&cell.counts, busy_slots(cell)?);
+    let refused = counts.completed < counts.planned;
     let whole = cell.windows.whole.as_ref()?;
-    if waits || cell.windows.steady.is_some() || whole.peak_in_flight == 0 {
+    if refused || cell.windows.steady.is_some() || whole.peak_in_flight == 0 {
         return None;
     }
     let (mean, seconds) = (positive(whole.mean_in_flight)?, positive(whole.seconds)?);
