@@ -81,6 +81,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .fold(0.0, f64::max);
     found.extend(machines::client_limited(run).filter(|f| f.severity >= AS_MUCH * starved));
     let mut found = fold(merge(of_one_job(found)));
+    without_slow_requests_of_a_replica(&mut found);
     found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
         b.severity
@@ -210,6 +211,16 @@ fn of_repeats(mut repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
     let named = named.map(|f| f.severity).fold(0.0, f64::max);
     kept.retain(|f| !is_unexplained(f) || f.severity > named);
     kept
+}
+
+/// Requests that are slow for no reason in one cell may be those of the replica that is slow in another, up to what it costs there.
+fn without_slow_requests_of_a_replica(found: &mut Vec<Finding>) {
+    let replica = found.iter().find(|f| f.cause() == Some(Cause::SlowReplica));
+    let Some(costs) = replica.map(|f| f.severity) else {
+        return;
+    };
+    let slow = |f: &Finding| f.cause() == Some(Cause::SlowRequests) && advice::is_unnamed(f);
+    found.retain(|f| !slow(f) || f.severity > costs);
 }
 
 /// What to do about each, but for what was done or cannot help.

@@ -41,7 +41,7 @@ impl Text<'_> {
     }
 }
 
-/// A whole, non-negative number, also where a server writes `4.0`; anything else is absent.
+/// A whole, non-negative number, also where a server writes `4.0` or `"4"`; anything else is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -161,7 +161,11 @@ impl<'de> Deserialize<'de> for Number {
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = Number::deserialize(deserializer)?.0;
+        let number = match any::<IgnoredAny, _>(deserializer)? {
+            Any::Number(number) => Some(number),
+            Any::Text(text) => text.parse().ok(),
+            Any::List(_) | Any::Nothing => None,
+        };
         // where f64 holds whole numbers exactly
         let exact = number.filter(|n| (0.0..9e15).contains(n) && n.fract() < f64::EPSILON);
         Ok(Self(exact.map(whole)))

@@ -52,12 +52,18 @@ fn a_value_of_another_type_is_absent_and_costs_nothing_else() {
 }
 
 #[test]
-fn counts_may_be_written_as_floats_but_not_below_zero() {
+fn counts_may_be_written_as_floats_or_texts_but_not_below_zero() {
     for (json, count) in [
         ("4", Some(4)),
         ("4.0", Some(4)),
+        (r#""4""#, Some(4)),
         ("-1", None),
+        ("16.5", None),
         ("1e300", None),
+        ("1000000000000000000", None),
+        (r#""-4""#, None),
+        (r#""inf""#, None),
+        (r#""4 tokens""#, None),
     ] {
         let json = format!(r#"{{"count":{json}}}"#);
         assert_eq!(parse::<All<'_>>(json.as_bytes()).unwrap().count.0, count);

@@ -1,6 +1,6 @@
 //! Requests that got no whole answer: refused by a limit, failed, or sent to a server that was not there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, FailureKind, Finding, Known, Metric, Nanos, Stage,
@@ -39,7 +39,7 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         look.lost.iter().copied(),
         look.epoch,
     );
-    let gone = gone.filter(|outage| outage.refused >= REFUSED);
+    let gone = gone.filter(|outage| outage.refused >= REFUSED && !is_of_one_url(look, outage));
     let away = gone.as_ref().and_then(|outage| server_gone(look, outage));
     // of one that is too short to be told its requests failed like others
     let gone = gone.filter(|_| away.is_some());
@@ -258,6 +258,13 @@ fn of_counts(cell: &CellRecord) -> Option<Finding> {
         kinds.insert("truncated".to_owned(), counts.truncated);
     }
     failing_of(cell, share, lost, kinds)
+}
+
+/// Whether one of several URLs lost all that an outage did: that the others answered nothing meanwhile is chance.
+fn is_of_one_url(look: &Look<'_>, outage: &Outage) -> bool {
+    let lost = look.lost.iter().filter(|lost| is_of(look, outage, lost));
+    let urls: BTreeSet<u32> = lost.map(|lost| lost.endpoint).collect();
+    look.run.server.urls.len() > 1 && urls.len() == 1
 }
 
 /// Whether a lost request belongs to an outage: it was under way when the server went, or was sent while it was away.

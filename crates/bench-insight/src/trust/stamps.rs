@@ -27,9 +27,10 @@ const NOTHING: f64 = 0.02;
 
 /// What the bounds of its stamps leave open of a quantile.
 struct Open {
-    /// As a part of it.
+    /// As a part of it, or of what is said.
     share: f64,
     of: String,
+    part_of: &'static str,
     limits: Limits,
 }
 
@@ -66,6 +67,7 @@ fn largest_error(cell: &CellRecord) -> Option<Open> {
         let open = Open {
             share,
             of: name,
+            part_of: if is_nothing { " of the mean gap" } else { "" },
             limits: Limits::Share(doubtful, untrusted),
         };
         Some((share / doubtful, open))
@@ -111,6 +113,7 @@ fn mean_error(cell: &CellRecord) -> Option<Open> {
     Some(Open {
         share: bounded * width,
         of: "the median token gap".to_owned(),
+        part_of: "",
         limits: Limits::Share(LIMITS.0, LIMITS.1),
     })
 }
@@ -138,7 +141,12 @@ pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
         next: in_bundles(scene).or_else(|| sending::taken_or_slow(scene)),
         ..Seen::new(
             open.share,
-            format!("{} may be off by {}", open.of, text::percent(open.share)),
+            format!(
+                "{} may be off by {}{}",
+                open.of,
+                text::percent(open.share),
+                open.part_of
+            ),
         )
     })
 }

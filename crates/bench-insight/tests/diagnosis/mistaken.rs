@@ -1,7 +1,7 @@
 //! What was once taken for something else, found by servers that nobody had written the rules for.
 
 use bench_insight::{Lost, LostSample, RequestSample};
-use bench_schema::{Answer, PhaseShares, Quantity, Stamp, Unit};
+use bench_schema::{Answer, Evidence, FailureKind, PhaseShares, Quantity, Stage, Stamp, Unit};
 
 use super::*;
 
@@ -1993,6 +1993,69 @@ fn answers_of_one_token_that_wait_by_chance_are_no_slow_requests() {
             let said = format!("{rate} on {slots}: {found:?}");
             assert!(!found.contains(&Cause::SlowRequests), "{said}");
         }
+    }
+}
+
+/// That the other answers nothing for half a second meanwhile is chance.
+#[test]
+fn one_of_two_urls_that_is_away_fails_and_the_server_is_not_gone() {
+    let server = Server {
+        second: Some(1.0),
+        ..Server::default()
+    };
+    let (mut run, mut samples) = run(&[cell(Asks::Closed(8), equal, server)], false, 2);
+    let within = |at: Stamp, from, to| (from..to).contains(&at.as_secs_f64());
+    let by_chance = |r: &RequestSample| {
+        let quiet = |at| within(at, 10.2, 10.9);
+        r.endpoint == 0 && (quiet(r.start) || quiet(r.end))
+    };
+    samples[0].requests.retain(|r| !by_chance(r));
+    let refused = |r: &RequestSample| r.endpoint == 1 && within(r.start, 10.0, 14.0);
+    let all = std::mem::take(&mut samples[0].requests);
+    let (lost, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(refused);
+    samples[0].requests = kept;
+    samples[0].lost = lost
+        .iter()
+        .map(|r| LostSample {
+            repeat: 0,
+            due: r.due,
+            end: r.due,
+            sent: false,
+            how: Lost::Failed(Stage::Connect, FailureKind::Refused),
+            status: None,
+            endpoint: 1,
+        })
+        .collect();
+    let counts = &mut run.cells[0].counts;
+    counts.completed = samples[0].requests.len() as u64;
+    counts.failed = lost.len() as u64;
+    counts.planned = counts.completed + counts.failed;
+    counts.failures = vec![(Stage::Connect, FailureKind::Refused, counts.failed)];
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::Failing], "{all:?}");
+    let at = |e: &Evidence| e.of.as_ref().is_some_and(|of| of.contains(", all at "));
+    assert!(all[0].evidence.iter().any(at), "{all:?}");
+}
+
+/// One cell has too few requests of each URL to name the slow one, and nothing else to name.
+#[test]
+fn a_slow_replica_explains_slow_requests_of_smaller_cells() {
+    let server = Server {
+        second: Some(1.5),
+        ..Server::default()
+    };
+    let of = |users, seconds| Cell {
+        seconds,
+        ..cell(
+            Asks::Closed(users),
+            |_, draw| (50, draw.whole(60.0, 140.0)),
+            server.clone(),
+        )
+    };
+    for (users, seconds) in [(2, 14.0), (3, 10.0), (4, 8.0)] {
+        let (run, samples) = run(&[of(users, seconds), of(8, 20.0)], false, 2);
+        let all = findings(&run, &samples);
+        assert_eq!(causes(&all), [Cause::SlowReplica], "{users}: {all:?}");
     }
 }
 

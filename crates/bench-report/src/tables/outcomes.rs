@@ -102,7 +102,18 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
     if let Some(said) = precision(run) {
         line.push_str(&format!("; {said}"));
     }
+    if tokens_are_unknown(run) {
+        line.push_str(
+            "; the server reported no usable token counts, so tokens/s and time per token are unknown: give its `--tokenizer`",
+        );
+    }
     line
+}
+
+/// Whether content came and nobody told how many tokens any of it was.
+fn tokens_are_unknown(run: &RunRecord) -> bool {
+    let known = |metric: Metric| run.cells.iter().any(|c| c.metrics.contains_key(&metric));
+    known(Metric::Ttft) && !known(Metric::OutputTokens)
 }
 
 /// How the rules of `--precision` came out: the first that was not reached, and what it would take.

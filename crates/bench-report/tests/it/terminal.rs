@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench_report::{Cell, Column, Table, markdown, terminal};
-use bench_schema::{Answer, Cause, PrecisionOutcome, RunRecord, SloVerdict};
+use bench_schema::{Answer, Cause, Metric, PrecisionOutcome, RunRecord, SloVerdict};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::runs;
@@ -354,6 +354,25 @@ fn readings_that_met_hardly_any_of_the_requests_in_flight_have_no_peak() {
         shown.contains("Peaks") && !shown.contains("running,"),
         "{shown}"
     );
+}
+
+/// A missing column alone does not say why it is missing.
+#[test]
+fn where_nobody_told_the_tokens_the_requests_line_says_so() {
+    let mut run = runs::sweep();
+    let said = |run: &_| terminal::render(run, None).contains("no usable token counts");
+    assert!(!said(&run));
+    let (first, rest) = run.cells.split_first_mut().unwrap();
+    for cell in rest {
+        cell.metrics.remove(&Metric::OutputTokens);
+    }
+    assert!(!said(&run));
+    first.metrics.remove(&Metric::OutputTokens);
+    assert!(said(&run));
+    for cell in &mut run.cells {
+        cell.metrics.clear();
+    }
+    assert!(!said(&run));
 }
 
 #[test]
