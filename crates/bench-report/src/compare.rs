@@ -309,7 +309,13 @@ fn found(study: &Study<'_>) -> Vec<String> {
                     0 => String::new(),
                     n => format!(" ({n} of its cells differ in requests or load, so differences are not due to the server alone)"),
                 };
-                format!("{} against {base}{others}: {}.", point.name, summary(held))
+                let said = match point.runs.first() {
+                    Some(run) if held.rows.is_empty() && run.analysis.capacity.is_some() => {
+                        "nothing to compare, since a search found no capacity".to_owned()
+                    }
+                    _ => summary(held),
+                };
+                format!("{} against {base}{others}: {said}.", point.name)
             }),
     );
     lines

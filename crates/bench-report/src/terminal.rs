@@ -29,16 +29,9 @@ const ROOMS: [Room; 8] = [
     [1, 1, 3, 0],
 ];
 
-/// Makes tables and paragraphs as wide as the terminal is: what `COLUMNS` says, else stdout's terminal, else 100. For `main`, before anything is
-/// shown; the first call counts.
+/// Makes tables and paragraphs as wide as the terminal is when they are shown: what `COLUMNS` says, else stdout's terminal, else 100. For `main`.
 pub fn fit_terminal() {
-    let said = std::env::var_os("COLUMNS");
-    let said = said.and_then(|said| said.to_str()?.parse().ok());
-    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let columns = said.or_else(|| Some(usize::from(asked()?.ws_col)));
-    if let Some(columns) = columns.filter(|columns| *columns > 0) {
-        fit(columns);
-    }
+    fit();
 }
 
 /// What a person wants to see first when a run is over: whether its numbers can be trusted, the main table, at most three findings

@@ -140,11 +140,17 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
         .into_iter()
         .filter_map(|(point, cell)| Some((of(cell)?.0, point)))
         .collect();
+    let known = all.len();
     let [(from, of_from), (to, of_to)] = sides(&mut all)?;
     let at = study.place();
     let title = match (short(*from), short(*to)) {
         (words, _) if from.max(*to) < 1.01 * from.min(*to) => {
-            format!("{name} is {words} {unit} in every run at {at}")
+            let of = match (known, study.points.len()) {
+                (known, points) if known == points => "every run".to_owned(),
+                (1, _) => (*of_from).to_owned(),
+                (known, points) => format!("{known} of {points} runs"),
+            };
+            format!("{name} is {words} {unit} in {of} at {at}")
         }
         (from, to) => {
             format!("{name} goes from {from} {unit} ({of_from}) to {to} {unit} ({of_to}) at {at}")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bench_schema::no_formula;
 use maud::{Markup, html};
@@ -15,16 +15,27 @@ use crate::text::{self, Plain, wrapped};
 const USUAL: usize = 100;
 /// Narrower tables cannot be read, wider ones are not looked for.
 const WIDTHS: RangeInclusive<usize> = 60..=240;
-static WIDTH: OnceLock<usize> = OnceLock::new();
+static FITTED: AtomicBool = AtomicBool::new(false);
 const INDENT: &str = "  ";
 /// To so many columns texts are broken before a column is left out.
 const SHORTEST: usize = 28;
 /// Characters from which on a text wraps on a page.
 const WRAPPED: usize = 24;
 
-/// Columns of a table in a terminal.
+/// Columns of a table in a terminal. The terminal is asked each time: it may have got another size during a long run.
 fn table_width() -> usize {
-    *WIDTH.get().unwrap_or(&USUAL)
+    if !FITTED.load(Ordering::Relaxed) {
+        return USUAL;
+    }
+    let said = std::env::var_os("COLUMNS");
+    let said = said.and_then(|said| said.to_str()?.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let columns = said.or_else(|| Some(usize::from(asked()?.ws_col)));
+    columns
+        .filter(|columns| *columns > 0)
+        .map_or(USUAL, |columns| {
+            columns.clamp(*WIDTHS.start(), *WIDTHS.end())
+        })
 }
 
 /// Columns of a paragraph in a terminal.
@@ -32,9 +43,9 @@ pub(crate) fn text_width() -> usize {
     table_width().min(USUAL)
 }
 
-/// From now on for a terminal of so many columns.
-pub(crate) fn fit(columns: usize) {
-    WIDTH.get_or_init(|| columns.clamp(*WIDTHS.start(), *WIDTHS.end()));
+/// From now on as wide as the terminal.
+pub(crate) fn fit() {
+    FITTED.store(true, Ordering::Relaxed);
 }
 
 impl Table {

@@ -5,6 +5,7 @@ use bench_metrics::CompareOptions;
 use bench_report::compare::{Point, Study};
 use bench_report::{ReportError, RunFiles, compare};
 use bench_schema::{Distribution, Metric, PhaseShares, RunRecord};
+use serde_json::json;
 
 use crate::support::{requests, runs};
 
@@ -118,6 +119,27 @@ fn titles_of_two_runs_go_from_the_baseline_to_the_other() {
             assert!(base.is_some() && base < new, "{title}");
         }
     }
+}
+
+/// The golden sweep as a search that found this capacity, or none.
+fn searched(value: Option<f64>) -> RunRecord {
+    let mut run = runs::sweep();
+    let capacity = json!({
+        "factor": "concurrency", "stopped": "budget", "value": value, "low": 1.0, "high": 9.0, "precision": 0.05, "objectives": [],
+        "requests": 100, "seconds": 60.0,
+    });
+    run.analysis.capacity = Some(serde_json::from_value(capacity).unwrap());
+    run
+}
+
+#[test]
+fn what_one_search_found_is_not_said_of_one_that_found_nothing() {
+    let runs = [searched(None), searched(Some(4.0))];
+    let page = compare::html(&study(&runs, None).unwrap()).unwrap();
+    assert!(!page.contains("in every run"));
+    assert!(page.contains("in run 1 at the best cell of each run"));
+    assert!(page.contains("nothing to compare, since a search found no capacity"));
+    assert!(!page.contains("no common cells"));
 }
 
 #[test]
