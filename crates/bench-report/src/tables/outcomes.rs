@@ -113,7 +113,10 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
 /// Whether content came and nobody told how many tokens any of it was.
 fn tokens_are_unknown(run: &RunRecord) -> bool {
     let known = |metric: Metric| run.cells.iter().any(|c| c.metrics.contains_key(&metric));
-    known(Metric::Ttft) && !known(Metric::OutputTokens)
+    let mut rates = run.cells.iter().filter_map(CellRecord::headline_rates);
+    known(Metric::Ttft)
+        && !known(Metric::OutputTokens)
+        && !rates.any(|rates| rates.output_tokens_per_s.is_some())
 }
 
 /// How the rules of `--precision` came out: the first that was not reached, and what it would take.
