@@ -8,7 +8,7 @@ use bench_schema::{
 };
 
 use super::first_token;
-use super::look::Look;
+use super::look::{Look, Seen};
 use crate::draft::Draft;
 use crate::facts::Outage;
 use crate::outages::outage;
@@ -264,7 +264,8 @@ fn of_counts(cell: &CellRecord) -> Option<Finding> {
 fn is_of_one_url(look: &Look<'_>, outage: &Outage) -> bool {
     let lost = look.lost.iter().filter(|lost| is_of(look, outage, lost));
     let urls: BTreeSet<u32> = lost.map(|lost| lost.endpoint).collect();
-    look.run.server.urls.len() > 1 && urls.len() == 1
+    let answered = |seen: &Seen<'_>| !urls.contains(&seen.request.endpoint);
+    urls.len() == 1 && look.seen.iter().any(answered)
 }
 
 /// Whether a lost request belongs to an outage: it was under way when the server went, or was sent while it was away.
