@@ -58,17 +58,19 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         }
     }
     let (looks, _) = all.split_at(run.cells.len());
-    let pooled = pooled(run, samples);
-    let of_cell = |cell: &CellRecord| {
-        let found = of_repeats(of_each_repeat(cell, &all, looks, change));
-        let untold = pooled.iter().filter(|look| look.cell.id == cell.id);
-        let untold = untold
-            .filter(|_| found.is_empty())
-            .flat_map(unexplained::all);
-        let untold: Vec<Finding> = untold.filter(|f| f.severity >= least(f)).collect();
-        [found, untold].concat()
-    };
-    let mut found: Vec<Finding> = run.cells.iter().flat_map(of_cell).collect();
+    // of the cells in which nothing was found
+    let mut pooled = Vec::new();
+    let mut found: Vec<Finding> = Vec::new();
+    for cell in &run.cells {
+        let own = of_repeats(of_each_repeat(cell, &all, looks, change));
+        if own.iter().all(|f| f.cause() == Some(Cause::PrefixCache)) {
+            let look = of_all_repeats(run, cell, samples);
+            let untold = look.iter().flat_map(unexplained::all);
+            found.extend(untold.filter(|f| f.severity >= least(f)));
+            pooled.extend(look);
+        }
+        found.extend(own);
+    }
     across::tell_prefill(looks, &mut found);
     found.extend(load::gpu(&run.cells));
     across::add_to(&mut found, looks);
@@ -124,17 +126,22 @@ fn of_every_repeat<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Lo
         let others = own.repeats().into_iter().skip(1);
         others.map(move |repeat| Look::of_repeat(run, cell, own, Some(repeat)))
     });
-    fullest.chain(others).collect()
+    let lowest = quiet::lowest_levels(&run.cells);
+    let mut all: Vec<Look<'a>> = fullest.chain(others).collect();
+    for look in &mut all {
+        look.lowest = lowest.get(look.cell.id.as_str()).copied();
+    }
+    all
 }
 
-/// The repeats of each cell of several as one: what a few requests in each do not tell.
-fn pooled<'a>(run: &'a RunRecord, samples: &'a [CellSamples]) -> Vec<Look<'a>> {
-    let own = samples.iter().filter(|own| own.repeats().len() > 1);
-    let of = |own: &'a CellSamples| {
-        let cell = run.cells.iter().find(|cell| cell.id == own.cell)?;
-        Some(Look::of_repeat(run, cell, own, None))
-    };
-    own.filter_map(of).collect()
+/// The repeats of a cell of several as one: what a few requests in each do not tell.
+fn of_all_repeats<'a>(
+    run: &'a RunRecord,
+    cell: &'a CellRecord,
+    samples: &'a [CellSamples],
+) -> Option<Look<'a>> {
+    let own = samples.iter().find(|own| own.cell == cell.id)?;
+    (own.repeats().len() > 1).then(|| Look::of_repeat(run, cell, own, None))
 }
 
 /// What is found in each repeat of a cell, with its times from the cell's first request.
@@ -147,7 +154,7 @@ fn of_each_repeat<'a>(
     let own = || {
         all.iter()
             .enumerate()
-            .filter(|(_, look)| look.cell.id == cell.id)
+            .filter(|(_, look)| std::ptr::eq(look.cell, cell))
     };
     let began = own().map(|(_, look)| look.epoch).min();
     let found = own().map(|(i, look)| {
@@ -355,6 +362,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
         .flatten(),
     );
     found.retain(|f| f.severity >= least(f));
+    found = without_turns(look, change, found);
     if load::is_of_time_limit(look) {
         found = under_overload(found);
     }
@@ -369,8 +377,9 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
         // A level that moves does not make answers stand still.
         found.extend(unexplained::pauses(look));
     } else if found.iter().all(|f| is_of(f, STANDSTILL)) {
-        // Nor does what stops all stop some of them.
-        found.extend(unexplained::pauses_one_by_one(look));
+        // Nor does what stops all stop some of them, or for far longer.
+        let stood: f64 = found.iter().map(|f| f.severity).sum();
+        found.extend(unexplained::pauses_beside(look, stood));
     }
     // Slow requests whose connection had been closed say so themselves.
     let told = |f: &Finding| f.figure(&Known::SlowReplaced.into()).is_some();
@@ -394,6 +403,19 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
         queue.evidence.extend(first_token::queued_for(look));
     }
     found
+}
+
+/// Leaves out a change that costs less than a queue, and that whole answers tell and not their tokens, in a closed loop or while arrivals come and go: whoever waits
+/// now more and now less is answered at one speed.
+fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) -> Vec<Finding> {
+    let comes_and_goes = !look.is_open() || look.load_moves();
+    let queues = found.iter().filter(|f| f.cause() == Some(Cause::Queueing));
+    let queue = queues.map(|f| f.severity).fold(0.0, f64::max);
+    if !comes_and_goes || !speed::is_of_whole(look, change) {
+        return found;
+    }
+    let is_of_it = |f: &Finding| is_of(f, &[Cause::Step, Cause::Drift]) && f.severity <= queue;
+    found.into_iter().filter(|f| !is_of_it(f)).collect()
 }
 
 /// Who waits in a queue that grows is cut off by a limit in the end.

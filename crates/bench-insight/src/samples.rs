@@ -5,7 +5,7 @@ mod silence;
 
 use std::collections::BTreeMap;
 
-use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
+use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
 use packed::PackedSamples;
 pub use silence::Silence;
 
@@ -44,6 +44,8 @@ pub struct RequestSample {
     pub use_case: Option<Box<str>>,
     /// Whether its connection ended before a byte of the answer, and it was asked again on another.
     pub replaced: bool,
+    /// Whether its first or its last event may have come so much before it was read that nobody knows its time per token.
+    pub read_late: bool,
 }
 
 impl RequestSample {
@@ -317,7 +319,21 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         stalls: stalls(record),
         use_case: record.use_case.as_deref().map(Box::from),
         replaced: wire.connection.replaced > 0,
+        read_late: is_read_late(wire),
     })
+}
+
+/// Whether the stamps of its first and its last event leave a thirtieth of the time between them open, or of all its time where nothing lies between.
+fn is_read_late(wire: &Exchange) -> bool {
+    const OPEN: f64 = 1.0 / 30.0;
+    let events = &wire.events;
+    let last = events.len().saturating_sub(1);
+    let (Some(sent), Some(first), Some(end)) = (wire.sent, events.first(), events.last()) else {
+        return false;
+    };
+    let from = if first < end { first } else { sent };
+    let open = events.bound(0).max(events.bound(last));
+    open.as_f64() > OPEN * (end - from).as_f64()
 }
 
 fn lost(record: &RequestRecord) -> Option<LostSample> {

@@ -343,7 +343,13 @@ impl SearchAsked {
     fn says_nothing(&self, cell: &CellRecord) -> Option<String> {
         let client = self.client_limit(cell);
         let client = client.map(|why| format!("the client was the limit: {why}"));
-        client.or_else(|| away(cell).filter(|_| self.load_of(cell).is_some()))
+        client.or_else(|| {
+            let refused = away(cell).filter(|_| self.load_of(cell).is_some())?;
+            let planned = counted(cell.counts.planned, "request");
+            Some(format!(
+                "the server was away: {refused} of {planned} could not connect to it"
+            ))
+        })
     }
 
     /// What kept the client from offering a stage's load, or what of its times is the client's own; `None` where nothing of that matters.
@@ -585,8 +591,8 @@ fn present(cell: &CellRecord) -> f64 {
     1.0 - asleep.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-/// That so many connections were refused that they alone miss an objective: nobody was there, whatever the load.
-fn away(cell: &CellRecord) -> Option<String> {
+/// How many connections were refused, where they alone miss an objective: nobody was there, whatever the load.
+fn away(cell: &CellRecord) -> Option<u64> {
     let gone = [FailureKind::Refused, FailureKind::Unreachable];
     let refused = cell.counts.failures.iter();
     let refused = refused.filter(|(_, kind, _)| gone.contains(kind));
@@ -594,10 +600,7 @@ fn away(cell: &CellRecord) -> Option<String> {
     let planned = cell.counts.planned;
     let mut objectives = cell.slos.iter();
     let misses = |o: &SloOutcome| refused as f64 > (1.0 - o.slo.q) * planned as f64;
-    (refused > 0 && objectives.any(misses)).then(|| {
-        let planned = counted(planned, "request");
-        format!("the server was away: {refused} of {planned} could not connect to it")
-    })
+    (refused > 0 && objectives.any(misses)).then_some(refused)
 }
 
 /// What ended the last cell that ended early: the client, where it could open no more connections.

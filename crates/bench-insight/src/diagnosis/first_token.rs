@@ -6,7 +6,7 @@ use super::fit::two_levels;
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Prefill, mean, median, squares};
 use super::quiet::Quiet;
-use super::unexplained;
+use super::{over_time, unexplained};
 use crate::draft::{Draft, of_cell};
 use crate::outages::ttft_alone;
 use crate::samples::RequestSample;
@@ -602,18 +602,20 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         .filter(|s| !is_long(s.request.input_tokens.map(u64::from)))
         .collect();
     let during = |from: f64, to: f64| spans.iter().any(|span| from < span.1 && to > span.0);
+    // What stops all has a cause of its own.
+    let (stops, _) = over_time::not_of_prompts(look);
+    let stops = Cover::of(stops.iter().map(|s| (s.from, s.from + s.length)));
     let (beside, alone): (Vec<_>, Vec<_>) = short
         .iter()
-        .filter_map(|s| Some((s.sent, s.request.ttft?)))
+        .filter_map(|s| Some((s.sent, s.request.ttft? - stops.within(s.sent, s.first?))))
         .partition(|(sent, _)| during(*sent, *sent));
     // Streams that stood still: how much of that lies beside a long prompt, and how much of the time does.
     let stalls = || short.iter().flat_map(|s| &s.request.stalls);
     let length_of = |of: &dyn Fn(f64, f64) -> bool| -> f64 {
-        let kept = stalls().filter(|(at, length)| {
-            let from = look.ns(*at);
-            of(from, from + length)
-        });
-        kept.map(|stall| stall.1).sum()
+        let spans = stalls().map(|(at, length)| (look.ns(*at), look.ns(*at) + length));
+        let kept = spans.filter(|(from, to)| of(*from, *to));
+        kept.map(|(from, to)| to - from - stops.within(from, to))
+            .sum()
     };
     let (stood, beside_long) = (length_of(&|_, _| true), length_of(&during));
     let streamed: f64 = short.iter().map(|s| s.end - s.sent).sum();
@@ -632,6 +634,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         beside.iter().map(|b| (b.1 - usual).max(0.0)).sum()
     });
     let cost = (beside_long + if ratio >= SLOWER { late } else { 0.0 }) / streamed;
+    (cost >= unexplained::COSTS).then_some(())?;
     Draft::in_cell(Cause::HeadOfLine, cost, look.cell)
         .because(Known::LongPrompts, spans.len() as f64)
         .because(Known::BesideLong, ratio)

@@ -33,6 +33,8 @@ pub(super) struct Look<'a> {
     pub(super) epoch: Stamp,
     /// Whether no request of its cell had been answered by then.
     pub(super) begins: bool,
+    /// The lowest level of its series, where that is at most half of its own.
+    pub(super) lowest: Option<&'a CellRecord>,
     /// How slow the server was meanwhile, of its usual over all cells; and whether that changed while this one was measured.
     pub(super) slowed: f64,
     pub(super) changed: bool,
@@ -115,6 +117,7 @@ impl<'a> Look<'a> {
             silence: None,
             epoch: Stamp::EPOCH,
             begins: true,
+            lowest: None,
             cache: Cache::default(),
             slowed: 1.0,
             changed: false,
@@ -203,6 +206,7 @@ impl<'a> Look<'a> {
             warm_up: warm_up.filter(|request| is_own(request)).collect(),
             epoch: self.epoch,
             begins: self.begins,
+            lowest: self.lowest,
             ..Self::empty(self.run, self.cell)
         };
         look.count_in_flight(1);

@@ -1,5 +1,7 @@
 //! What requests take where nothing competes with them: a cell at lower load, or the moments of an open loop when few were in flight.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{CellRecord, Load, Metric};
 
 use super::load::gap;
@@ -89,17 +91,8 @@ impl Quiet {
     }
 
     fn of_lower_level(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
-        let (factor, series) = view::load_series(&look.run.cells)
-            .filter(|(factor, _)| !view::DEVICE_FACTORS.contains(factor))?;
-        let own = view::level(look.cell, factor)?;
-        let members = series
-            .iter()
-            .find(|members| members.iter().any(|(_, cell)| cell.id == look.cell.id))?;
-        let (level, lowest) = members.first()?;
-        if *level > own / 2.0 {
-            return None;
-        }
-        let base = all.iter().find(|other| other.cell.id == lowest.id)?;
+        let lowest = look.lowest?;
+        let base = all.iter().find(|other| std::ptr::eq(other.cell, lowest))?;
         Some(Self::at(base, look))
     }
 
@@ -144,6 +137,21 @@ impl Quiet {
             by_time: 1.0,
         })
     }
+}
+
+/// For each cell by its id the lowest level of its series, where that is at most half of its own.
+pub(super) fn lowest_levels(cells: &[CellRecord]) -> BTreeMap<&str, &CellRecord> {
+    let mut lowest = BTreeMap::new();
+    let series = view::load_series(cells);
+    let series = series.filter(|(factor, _)| !view::DEVICE_FACTORS.contains(factor));
+    for members in series.map_or_else(Vec::new, |(_, series)| series) {
+        let Some((level, base)) = members.first().copied() else {
+            continue;
+        };
+        let higher = members.iter().filter(|(own, _)| level <= own / 2.0);
+        lowest.extend(higher.map(|(_, cell)| (cell.id.as_str(), base)));
+    }
+    lowest
 }
 
 /// TTFT of the quiet cell for prompts as long as those of the other; of tables, its median where lengths are alike.

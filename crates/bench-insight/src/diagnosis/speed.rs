@@ -6,7 +6,7 @@
 
 mod series;
 
-use bench_schema::{Cause, Experiment, Finding, Known};
+use bench_schema::{Cause, Experiment, Finding, Known, Stamp};
 
 use super::look::{Look, Seen, median, quantile};
 use super::{first_token, load, over_time};
@@ -22,6 +22,8 @@ pub(super) struct Change {
     lasted: f64,
     typical: f64,
     finding: Finding,
+    /// What it costs in each cell in which it shows, by when that began.
+    costs: Vec<(Stamp, f64)>,
 }
 
 impl Series {
@@ -43,15 +45,17 @@ impl Series {
         if cause == Cause::ColdStart && over_time::are_bursts(first, &[(0.0, until)]) {
             return None;
         }
-        let mut draft = Draft::new(cause, self.cost(&found));
+        let costs = self.costs(&found, cause, looks);
+        let most = costs.iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
+        let mut draft = Draft::new(cause, most);
         for (figure, value) in self.movement(&found, cause) {
             let is_level = [Known::LevelBefore, Known::LevelAfter].contains(&figure);
             draft = draft.because(figure, value / if is_level { typical } else { 1.0 });
         }
         let draft = draft.because(Known::Requests, self.points.len() as f64);
-        let mut finding = draft.refuted_by(experiment).done()?;
-        finding.cells = looks.iter().map(|look| look.cell.id.clone()).collect();
+        let finding = draft.refuted_by(experiment).done()?;
         Some(Change {
+            costs,
             from: self.from,
             lasted: self.lasted,
             fitted: found,
@@ -59,7 +63,28 @@ impl Series {
             finding,
         })
     }
+
+    /// What a change costs in each cell in which it shows: the slow first ones; else those whose speed moves while they are measured, or where it moves between two,
+    /// all.
+    fn costs(&self, found: &Fitted, cause: Cause, looks: &[&Look<'_>]) -> Vec<(Stamp, f64)> {
+        let moves = |look: &Look<'_>| {
+            let is_own = |p: &Point| looks[p.cell].cell.id == look.cell.id;
+            let own = self.points.iter().zip(&found.slow);
+            let own: Vec<f64> = own.filter(|(p, _)| is_own(p)).map(|of| *of.1).collect();
+            let (low, high) = ends(&own);
+            high >= MOVED * low
+        };
+        let none = cause == Cause::ColdStart || !looks.iter().any(|look| moves(look));
+        let shows = looks.iter().enumerate();
+        let shows = shows.filter(|(_, look)| none || moves(look));
+        shows
+            .map(|(cell, look)| (look.epoch, self.cost(found, cell)))
+            .collect()
+    }
 }
+
+/// Times a cell's quickest, from which on its speed moved.
+const MOVED: f64 = 1.1;
 
 impl Change {
     /// How slow the server was in some span of the run's clock.
@@ -81,7 +106,6 @@ impl Change {
 
     /// How slow it was while the requests of a cell were answered, at the median, of its usual; and whether that changed meanwhile.
     pub(super) fn within(&self, look: &Look<'_>) -> (f64, bool) {
-        const MOVED: f64 = 1.1;
         let epoch = look.epoch.get() as f64;
         let all: Vec<f64> = look
             .seen
@@ -259,16 +283,29 @@ fn are_of_one_cell(looks: &[&Look<'_>]) -> bool {
     ids.all(|id| Some(id) == first)
 }
 
+/// How many requests are under way at once: the slots of a closed loop; in an open one as many as there are but for a quarter of the time, without a queue.
+fn usual_number(look: &Look<'_>) -> f64 {
+    let own = || quantile(look.seen.iter().map(|s| s.in_flight).collect(), 0.25);
+    let slots = look.concurrency().map(f64::from);
+    slots.or_else(own).unwrap_or(1.0)
+}
+
 /// The points of some cells, with what explains them and what is left of that without load and lengths.
 fn series(
     points: Vec<Point>,
     [explained_by, plain]: [Columns; 2],
     looks: &[&Look<'_>],
 ) -> Option<Series> {
-    let slots = looks.iter().filter_map(|look| look.concurrency()).max();
-    let slots = slots.unwrap_or(1) as usize;
-    let mut series = Series::of(points, explained_by, plain, slots)?;
+    let slots: Vec<f64> = looks.iter().map(|look| usual_number(look)).collect();
+    let most = bench_schema::whole(slots.iter().copied().fold(1.0, f64::max));
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut series = Series::of(points, explained_by, plain, most)?;
+    let closed = looks.iter().filter_map(|look| look.concurrency()).max();
+    series.at_once = f64::from(closed.unwrap_or(1));
     series.several = !are_of_one_cell(looks);
+    if series.several {
+        series.slots = slots;
+    }
     series.one_by_one = looks.iter().all(|look| look.concurrency() == Some(1));
     if series.several && !series.one_by_one {
         series.soon = series.from + EARLY_OF_SEVERAL * series.lasted;
@@ -284,15 +321,26 @@ fn series(
 
 /// What is told of one cell's speed: the change that the tokens of all show; else a rhythm, or a change of whole requests.
 pub(super) fn told(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> {
-    if let Some(change) = change {
-        let cells = vec![look.cell.id.clone()];
-        let all = change.finding.clone();
-        return Some(Finding { cells, ..all });
+    match (change, look.rhythm()) {
+        (None, Some(rhythm)) => rhythm.finding(look),
+        (change, _) => {
+            let change = change.or_else(|| look.of_requests())?;
+            let own = change
+                .costs
+                .iter()
+                .find(|(epoch, _)| *epoch == look.epoch)?;
+            Some(Finding {
+                severity: own.1,
+                cells: vec![look.cell.id.clone()],
+                ..change.finding.clone()
+            })
+        }
     }
-    match look.rhythm() {
-        Some(rhythm) => rhythm.finding(look),
-        None => Some(look.of_requests()?.finding.clone()),
-    }
+}
+
+/// Whether nothing but whole requests tells of a change: those of answers that stream.
+pub(super) fn is_of_whole(look: &Look<'_>, change: Option<&Change>) -> bool {
+    change.is_none() && look.rhythm().is_none() && look.tpot().is_some()
 }
 
 /// The speed of whole requests in one cell, or in several of one at a time, where tokens do not tell it. A closed loop without a ramp has one load.
@@ -332,19 +380,36 @@ fn requests(looks: &[&Look<'_>]) -> Option<Series> {
     Some(series)
 }
 
+/// The median time per token, where load and lengths tell that of each request of a cell.
+fn explained_tokens(look: &Look<'_>) -> Option<f64> {
+    /// Off on average.
+    const OFF: f64 = 0.03;
+    let points = tokens(look);
+    let usual = median(points.iter().map(|p| p.value).collect())?;
+    let enough = !view::in_bundles(look.cell) && points.len() * 2 >= look.seen.len();
+    let series = enough.then(|| series(points, [of_tokens, plain_tokens], &[look]))??;
+    let left = series.fitted(Shape::One).left;
+    (left <= OFF.powi(2) * series.points.len() as f64).then_some(usual)
+}
+
 fn whole(look: &Look<'_>) -> Vec<Point> {
+    let token = explained_tokens(look);
     let known_only = first_token::is_cached(look);
     let beside = look.under_way();
     let drain = over_time::draining(look);
     let epoch = look.epoch.get() as f64;
     let varies = look.is_open() || look.load_moves();
-    let relieved = look.relieved();
+    let (relieved, in_time) = (look.relieved(), read_in_time(look));
     let is_it = |s: &&Seen<'_>| {
         let known = !known_only || first_token::is_known(s.request);
-        s.sent < drain && known && !relieved(s.sent)
+        s.sent < drain && known && !relieved(s.sent) && in_time(s)
     };
     let point = |s: &Seen<'_>| {
-        let value = s.end - s.sent - stalls(s);
+        let tokens = f64::from(s.request.streamed_tokens().unwrap_or(0));
+        let known = token
+            .zip(s.first)
+            .map(|(each, first)| first - s.sent + each * tokens);
+        let value = known.unwrap_or_else(|| s.end - s.sent - stalls(s));
         (value > 0.0).then(|| Point {
             cell: 0,
             from: epoch + s.sent,
@@ -358,7 +423,7 @@ fn whole(look: &Look<'_>) -> Vec<Point> {
                 0.0
             },
             waiting: 0.0,
-            gaps: f64::from(s.request.streamed_tokens().unwrap_or(0)),
+            gaps: tokens,
             prompt: new_tokens(s),
             prompts: 0.0,
             firsts: 0.0,
@@ -377,6 +442,13 @@ fn new_tokens(s: &Seen<'_>) -> f64 {
 /// The time of a request that its stalls took, which have causes of their own.
 fn stalls(s: &Seen<'_>) -> f64 {
     s.request.stalls.iter().map(|(_, length)| length).sum()
+}
+
+/// Whether the client read a request in time; of a cell most of whose requests it read late, each.
+fn read_in_time(look: &Look<'_>) -> impl Fn(&Seen<'_>) -> bool {
+    let late = look.seen.iter().filter(|s| s.request.read_late).count();
+    let most = late * 2 > look.seen.len();
+    move |s| most || !s.request.read_late
 }
 
 /// When first tokens came, and all prompt tokens until then.
@@ -417,9 +489,10 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
     let epoch = look.epoch.get() as f64;
     let (streaming, waiting) = look.streams();
     let firsts = Firsts::of(look);
-    let relieved = look.relieved();
+    let (relieved, in_time) = (look.relieved(), read_in_time(look));
     let point = |s: &Seen<'_>| {
         let counts = |first: &f64| s.end > *first && s.sent < drain && !relieved(s.sent);
+        let counts = |first: &f64| counts(first) && in_time(s);
         let first = s.first.filter(counts)?;
         let gaps = f64::from(s.request.streamed_tokens()?) - 1.0;
         let events = f64::from(s.request.events) - 1.0;

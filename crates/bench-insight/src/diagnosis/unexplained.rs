@@ -13,7 +13,7 @@ use crate::signals::Signal;
 use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
-const COSTS: f64 = 0.08;
+pub(super) const COSTS: f64 = 0.08;
 /// Requests below which a quick quarter is chance.
 const FEWEST: usize = 20;
 /// Within this multiple of the quick quarter's time requests are alike.
@@ -690,8 +690,14 @@ impl Interrupted {
     }
 }
 
+/// Answers that stand still by themselves, or for twice as long as stops of all cost.
+pub(super) fn pauses_beside(look: &Look<'_>, stops: f64) -> Option<Finding> {
+    let are_longer = |f: &Finding| f.cause() == Some(Cause::Pauses) && f.severity >= 2.0 * stops;
+    pauses_one_by_one(look).or_else(|| pauses(look).filter(are_longer))
+}
+
 /// Answers that stand still by themselves, beside whatever stops all.
-pub(super) fn pauses_one_by_one(look: &Look<'_>) -> Option<Finding> {
+fn pauses_one_by_one(look: &Look<'_>) -> Option<Finding> {
     let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
     let found = Interrupted::of(look).filter(|found| are_a_kind(&found.lengths, usual));
     found?.finding(look, usual)

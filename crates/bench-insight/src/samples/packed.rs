@@ -31,6 +31,8 @@ struct Before {
 const NUMBERS: usize = 10;
 /// Whether it was asked again on another connection.
 const REPLACED: u64 = 1 << NUMBERS;
+/// Whether it was read late.
+const READ_LATE: u64 = 1 << (NUMBERS + 1);
 
 impl PackedSamples {
     pub(super) fn len(&self) -> usize {
@@ -59,7 +61,10 @@ impl PackedSamples {
                 some(request.output_tokens).unwrap_or(0),
             ),
         ];
-        let flags = presence(&numbers) | if request.replaced { REPLACED } else { 0 };
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        let flags = presence(&numbers)
+            | flag(request.replaced, REPLACED)
+            | flag(request.read_late, READ_LATE);
         let (id, due) = (request.id.cast_signed(), request.due.get());
         let ints = &mut self.ints;
         ints.push(flags ^ before.flags);
@@ -154,6 +159,7 @@ impl PackedSamples {
                 stalls: found.into(),
                 use_case: names.get(&before.use_case).cloned(),
                 replaced: flags & REPLACED != 0,
+                read_late: flags & READ_LATE != 0,
             })
         })
     }

@@ -687,7 +687,7 @@ fn given_up(
     let lost = late.len() as u64;
     counts.completed -= lost;
     counts.timed_out = lost;
-    counts.timeouts = vec![(bench_schema::Stage::FirstToken, lost)];
+    counts.timeouts = vec![(Stage::FirstToken, lost)];
 }
 
 #[test]
@@ -2160,4 +2160,112 @@ fn a_stop_in_a_warm_up_is_no_queue_of_the_load_behind_it() {
             assert!(!found.contains(&Cause::Frozen), "{rate}: {found:?}");
         }
     }
+}
+
+/// A client that was kept from reading makes the ends of some answers late: that is no speed of the server's.
+#[test]
+fn answers_that_were_read_late_move_no_level() {
+    let pace = |now: f64| {
+        if (20e3..28e3).contains(&now) {
+            1.3
+        } else {
+            1.0
+        }
+    };
+    let server = paced(10.0, 10.0, pace);
+    let (run, samples) = run(&[cell(Asks::Closed(4), OF_40, server)], false, 3);
+    let late = |read_late: bool| {
+        let mut samples = samples.clone();
+        let slow = sim::stamp(19e3)..sim::stamp(28e3);
+        let requests = samples[0].requests.iter_mut();
+        for request in requests.filter(|request| slow.contains(&request.start)) {
+            request.read_late = read_late;
+        }
+        found(&run, &samples)
+    };
+    assert_eq!(late(false), [Cause::Step]);
+    assert_eq!(late(true), [Cause::Healthy]);
+}
+
+/// Time per token follows the load, and so nothing but first tokens could make whole requests slower.
+#[test]
+fn an_open_loop_of_unlike_requests_moves_no_level() {
+    let joint: Lengths = |i, draw| {
+        if i % 10 < 7 {
+            (200, 40)
+        } else {
+            (draw.whole(600.0, 1000.0), 80)
+        }
+    };
+    let server = Server {
+        step: 17.0,
+        step_each: 0.17,
+        prefill_token: 0.07,
+        chunks: Some((512, 0.0)),
+        ..Server::default()
+    };
+    for seed in 1..4 {
+        let cells = [cell(Asks::Poisson(9.4), joint, server.clone())];
+        let (run, samples) = run(&cells, false, seed);
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::Step), "{found:?}");
+    }
+}
+
+/// Who waits now more and now less is answered at one speed.
+#[test]
+fn requests_that_queue_in_a_closed_loop_move_no_level() {
+    let server = Server {
+        slots: 8,
+        step: 16.0,
+        step_each: 0.1,
+        prefill_token: 0.02,
+        ..Server::default()
+    };
+    for seed in 1..4 {
+        let cells = [2, 8, 16, 24].map(|n| Cell {
+            seconds: 8.0,
+            ..cell(Asks::Closed(n), mixed, server.clone())
+        });
+        let (run, samples) = run(&cells, false, seed);
+        let found = found(&run, &samples);
+        assert!(found.contains(&Cause::Queueing), "{found:?}");
+        assert!(!found.contains(&Cause::Step), "{found:?}");
+    }
+}
+
+#[test]
+fn a_slow_start_is_told_of_the_cell_that_it_falls_into() {
+    let paces: [fn(f64) -> f64; 3] = [
+        |now| if now < 4_400.0 { 2.5 } else { 1.0 },
+        |_| 1.0,
+        |_| 1.0,
+    ];
+    let servers = paces.map(|pace| paced(13.0, 10.0, pace));
+    let all = one_after_another([2, 6, 12], 12.0, &servers);
+    assert_eq!(causes(&all), [Cause::ColdStart]);
+    assert_eq!(all[0].cells, ["c2"]);
+    assert!(all[0].severity > 0.1, "{}", all[0].severity);
+    let until = all[0].figure(&Known::At.into()).unwrap();
+    assert!((3e9..6e9).contains(&until), "{until}");
+}
+
+/// Stops of all keep short requests waiting whoever else is there.
+#[test]
+fn stops_of_all_are_not_made_by_long_prompts() {
+    let lengths: Lengths = |_, draw| match draw.whole(0.0, 8.0) {
+        0 => (1500, 60),
+        _ => (draw.whole(50.0, 300.0), 60),
+    };
+    let server = Server {
+        freezes: (0..40)
+            .map(|i| (500.0 + 1_110.0 * f64::from(i), 213.0))
+            .collect(),
+        chunks: Some((256, 0.0)),
+        prefill_token: 0.025,
+        step_each: 0.2,
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(16), lengths, server)], false, 3);
+    assert_eq!(found(&run, &samples), [Cause::PeriodicStall]);
 }

@@ -115,3 +115,12 @@ fn of_the_warm_up_what_streams_beside_the_first_requests_is_kept() {
     let from = Stamp::EPOCH + Nanos::from_millis(500);
     assert_eq!(*kept.stalls, [(from, 90e6)]);
 }
+
+#[test]
+fn an_answer_whose_end_was_read_late_says_so() {
+    let late = |bound: i64| {
+        let events = (1..=50).map(|n| (10 * n, if n == 50 { bound } else { 0 }));
+        CellSamples::of("c", &[read(events)]).requests[0].read_late
+    };
+    assert_eq!([0, 10, 20].map(late), [false, false, true]);
+}

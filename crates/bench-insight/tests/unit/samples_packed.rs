@@ -11,7 +11,7 @@ prop_compose! {
         events in any::<u32>(),
         stalls in prop::collection::vec((any::<i64>(), 0_i64..1 << 52), 0..3),
         use_case in prop::option::of("[a-c]"),
-        replaced in any::<bool>(),
+        (replaced, read_late) in any::<(bool, bool)>(),
     ) -> RequestSample {
         let [input_tokens, output_tokens, hidden_tokens, cached_tokens] = counts;
         let ns = |ns: i64| Nanos::new(ns).as_f64();
@@ -31,6 +31,7 @@ prop_compose! {
             stalls: stalls.into_iter().map(|(at, gap)| (Stamp::new(at), ns(gap))).collect(),
             use_case: use_case.map(Box::from),
             replaced,
+            read_late,
         }
     }
 }

@@ -93,6 +93,10 @@ pub(super) struct Series {
     pub(super) soon: f64,
     /// Requests that a level has at least.
     pub(super) least: usize,
+    /// How many requests share the steps of a server, at the most; of an open loop one.
+    pub(super) at_once: f64,
+    /// How many requests each cell has at once, where they are several.
+    pub(super) slots: Vec<f64>,
 }
 
 /// What explains points, column by column.
@@ -131,7 +135,7 @@ impl Series {
                 }
             })
             .collect();
-        let least = (2 * slots).min(points.len() / 5).max(3);
+        let least = slots.saturating_mul(2).min(points.len() / 5).max(3);
         let enough = points.len() >= FEWEST && lasted > 0.0;
         enough.then_some(Self {
             points,
@@ -144,6 +148,8 @@ impl Series {
             open: false,
             soon: from + EARLY * lasted,
             least,
+            at_once: slots as f64,
+            slots: Vec::new(),
         })
     }
 
@@ -221,11 +227,17 @@ impl Series {
         best
     }
 
-    /// Whether both sides of a moment have requests enough.
+    /// Whether both sides of a moment have requests enough: in cells of fewer at once fewer are.
     fn parts(&self, at: f64) -> bool {
-        let before = self.points.iter().filter(|p| p.to <= at).count();
-        let after = self.points.iter().filter(|p| p.from >= at).count();
-        before.min(after) >= self.least
+        const FEWEST: usize = 3;
+        const OF_EACH_SLOT: f64 = 2.0;
+        let enough = |of: &dyn Fn(&Point) -> bool| {
+            let own = self.points.iter().filter(|p| of(p));
+            let slots = own.map(|p| self.slots.get(p.cell).copied().unwrap_or(f64::INFINITY));
+            let (n, each) = slots.fold((0, 0.0), |(n, each), slots| (n + 1, each + 1.0 / slots));
+            n >= self.least || n >= FEWEST && each >= OF_EACH_SLOT
+        };
+        enough(&|p| p.to <= at) && enough(&|p| p.from >= at)
     }
 
     /// The step that leaves least.
@@ -361,8 +373,15 @@ impl Series {
 
     /// Whether so many numbers more explain more than chance would.
     pub(super) fn is_over_chance(&self, few: &Fitted, more: &Fitted, numbers: usize) -> bool {
+        const SEVERAL: usize = 3;
+        // what steps that several requests share are off by they share too: of several levels some follow that
+        let shared = bench_metrics::lag_one(more.off.iter().copied()).1;
+        let shared = shared.filter(|_| more.logs.len() >= SEVERAL);
+        let shared = shared.unwrap_or(0.0).clamp(0.0, 0.9);
+        let own = ((1.0 - shared) / (1.0 + shared)).max(1.0 / self.at_once);
+        let n = self.points.len() as f64 * own;
         let used = self.columns.len() + 2 * more.logs.len();
-        let rest = self.points.len().saturating_sub(used) as f64;
+        let rest = n - used as f64;
         rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
     }
 
@@ -372,6 +391,7 @@ impl Series {
             columns,
             plain: None,
             points: self.points.clone(),
+            slots: self.slots.clone(),
             ..*self
         }
     }
@@ -525,12 +545,13 @@ impl Series {
         n >= FIRST && later.is_some_and(|later| first.iter().all(|slow| *slow > later))
     }
 
-    /// Share of the users' time that a server as quick as at its best would not have taken.
-    pub(super) fn cost(&self, found: &Fitted) -> f64 {
+    /// Share of the users' time in a cell that a server as quick as at its best would not have taken.
+    pub(super) fn cost(&self, found: &Fitted, cell: usize) -> f64 {
         let best = ends(&found.slow).0;
-        let lost = self.points.iter().zip(&found.slow);
-        let lost: f64 = lost.map(|(p, slow)| p.of_it * (1.0 - best / slow)).sum();
-        lost / self.points.iter().map(|p| p.taken).sum::<f64>()
+        let own = self.points.iter().zip(&found.slow);
+        let own = || own.clone().filter(|(p, _)| p.cell == cell);
+        let lost: f64 = own().map(|(p, slow)| p.of_it * (1.0 - best / slow)).sum();
+        lost / own().map(|(p, _)| p.taken).sum::<f64>().max(1.0)
     }
 
     /// How many of its changes come soon.
