@@ -168,9 +168,10 @@ impl<'a> RequestExecution<'a> {
             Ending::Broken(Break::Closed) => is_http2 && transfer.sent().is_none(),
             _ => false,
         };
+        let over = self.clock.now();
         let is_stale =
-            || not_taken || broken && transfer.was_closed_before(begin, self.clock.now());
-        if replaceable && is_stale() {
+            replaceable && (not_taken || broken && transfer.was_closed_before(begin, over).await);
+        if is_stale {
             self.exchange.connection.replaced += 1;
             // the time that the stale connection cost is the request's
             self.first_sent
@@ -181,7 +182,7 @@ impl<'a> RequestExecution<'a> {
         self.exchange.sent = self.first_sent.or(transfer.sent());
         self.exchange.reads = log.reads().saturating_sub(begin.reads);
         let whole = matches!(ending, Ending::Whole(_));
-        self.finish(ending, &log, &request.route.peer);
+        self.finish(ending, over, &log, &request.route.peer);
         let reusable = if whole {
             transfer.into_reusable()
         } else {
@@ -294,8 +295,7 @@ impl<'a> RequestExecution<'a> {
             .then_some(Ending::Late)
     }
 
-    fn finish(&mut self, ending: Ending, log: &ReadLog, peer: &str) {
-        let now = self.clock.now();
+    fn finish(&mut self, ending: Ending, now: Stamp, log: &ReadLog, peer: &str) {
         if let Some(error_body) = self.error_body.take() {
             // The status is the outcome, however its page ended.
             let at = if let Ending::Whole(at) = ending {

@@ -14,6 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bench_schema::{ConnectionFacts, Nanos, Stamp};
 use hyper::http::response::Parts;
@@ -168,23 +169,29 @@ impl Transfer {
         }
     }
 
-    /// After a break at `now`: whether the server had begun to close the connection before it could take the request, which was
-    /// begun at `begin`. Where the kernel does not know, what ends later than a close that had been on its way is the server's
-    /// failure: it had taken the request, and to ask again in silence would hide the time that it cost.
-    pub(crate) fn was_closed_before(&self, begin: LogPosition, now: Stamp) -> bool {
-        /// For those who close, who may not run at once. The way of the close is one round trip; as much again, since it varies.
-        const GRACE: Nanos = Nanos::from_millis(5);
+    /// After a break at `now`: whether the server closed the connection without having read the request, which was begun at `begin`. What it may
+    /// have worked on is its failure, however soon it hangs up: to ask again in silence would hide it.
+    pub(crate) async fn was_closed_before(&self, begin: LogPosition, now: Stamp) -> bool {
+        /// Who closes with something unread resets the connection as soon as it runs again.
+        const RESETS: Duration = Duration::from_millis(5);
         let (log, peek, nothing_came) = match self {
             Self::Http1(transfer) => transfer.at_break(),
             Self::Http2(transfer) => transfer.at_break(begin),
         };
-        let told = peek.and_then(Peek::kernel);
-        let untaken = log.ended().is_some() && told.is_some_and(|k| k.threw_away(begin.written));
-        let round_trip = told
-            .and_then(|kernel| kernel.round_trip)
-            .unwrap_or_default();
-        let in_time = now - self.sent().unwrap_or(begin.at) <= round_trip + round_trip + GRACE;
-        nothing_came && (untaken || in_time)
+        if !nothing_came {
+            return false;
+        }
+        let state = || peek.and_then(Peek::kernel);
+        let Some(told) = state().filter(|_| log.ended().is_some()) else {
+            let round_trip = state().and_then(|kernel| kernel.round_trip);
+            let took = now - self.sent().unwrap_or(begin.at);
+            return may_be_of_rest(begin.at - log.mark().returned, took, round_trip);
+        };
+        if told.threw_away(begin.written) {
+            return true;
+        }
+        tokio::time::sleep(RESETS).await;
+        state().is_some_and(|kernel| kernel.threw_away(begin.written))
     }
 
     /// After [`Step::End`]: the connection, if it can carry another request. HTTP/2 connections never leave their pool.
@@ -194,6 +201,17 @@ impl Transfer {
             Self::Http2(_) => None,
         }
     }
+}
+
+/// Whether a connection that ended `took` after a request was sent on it can be one that the server closes because it had rested for so long,
+/// where the kernel does not tell: what ends later than a close that had been on its way was taken.
+fn may_be_of_rest(rested: Nanos, took: Nanos, round_trip: Option<Nanos>) -> bool {
+    /// No server gives up a connection sooner.
+    const RESTED: Nanos = Nanos::from_secs(1);
+    /// For those who close, who may not run at once. The way of the close is one round trip; as much again, since it varies.
+    const GRACE: Nanos = Nanos::from_millis(5);
+    let round_trip = round_trip.unwrap_or_default();
+    rested >= RESTED && took <= round_trip + round_trip + GRACE
 }
 
 /// What the bytes travel through.

@@ -114,39 +114,55 @@ fn a_reused_connection_that_the_server_closed_is_replaced_counted_and_not_failed
     });
 }
 
+/// A server that closes without having read the second request: it did not take it.
 #[test]
-fn a_connection_closed_on_the_second_request_itself_is_replaced_once() {
-    in_one_of_some_tries(|| {
-        let server = Scripted::start(vec![
-            vec![
-                Act::Request,
-                text(&whole_stream(1)),
-                Act::Request,
-                Act::Close,
-            ],
-            vec![Act::Request, text(&whole_stream(2)), Act::Linger],
-        ]);
-        let client = client(target(&server.url));
-        let (first, second) = run(async {
-            let both = (ask(&client).await, ask(&client).await);
-            drop(client);
-            both
-        });
-        assert_eq!(first.connection.replaced, 0);
-        if came_late(&second.outcome) {
-            return false;
-        }
-        assert_eq!(
-            (second.connection.replaced, second.connection.reused),
-            (1, false)
-        );
-        // it was sent before the new connection was opened, and its time runs from there
-        let took = second.connection.connect.unwrap();
-        assert!(second.headers.unwrap() - second.sent.unwrap() >= took);
-        assert!(second.connected <= second.sent);
-        server.join();
-        true
+fn a_connection_closed_under_the_second_request_is_replaced_once() {
+    let server = Scripted::start(vec![
+        vec![Act::Request, text(&whole_stream(1)), Act::Wait, Act::Close],
+        vec![Act::Request, text(&whole_stream(2)), Act::Linger],
+    ]);
+    let client = client(target(&server.url));
+    let (first, second) = run(async {
+        let first = ask(&client).await;
+        let unread = server.word_after(Duration::ZERO);
+        let second = tokio::join!(ask(&client), unread).0;
+        drop(client);
+        (first, second)
     });
+    assert_eq!(first.connection.replaced, 0);
+    assert_eq!(second.outcome, Outcome::Completed);
+    assert_eq!(
+        (second.connection.replaced, second.connection.reused),
+        (1, false)
+    );
+    // it was sent before the new connection was opened, and its time runs from there
+    let took = second.connection.connect.unwrap();
+    assert!(second.headers.unwrap() - second.sent.unwrap() >= took);
+    assert!(second.connected <= second.sent);
+    server.join();
+}
+
+/// A server may have worked on what it has read, however soon it hangs up: nobody may ask again in silence.
+#[test]
+fn a_request_that_the_server_read_before_it_hung_up_is_not_asked_again() {
+    let ends = [
+        (Act::Close, FailureKind::Closed),
+        (Act::Reset, FailureKind::Reset),
+    ];
+    for (end, kind) in ends {
+        let again = vec![Act::Request, text(&whole_stream(1)), Act::Request, end];
+        let server = Scripted::start(vec![again]);
+        let client = client(target(&server.url));
+        let exchange = run(async {
+            assert_eq!(ask(&client).await.outcome, Outcome::Completed);
+            ask(&client).await
+        });
+        let (stage, found, message) = failure(&exchange.outcome);
+        assert_eq!((stage, found), (Stage::Headers, kind), "{message}");
+        assert_eq!(exchange.connection.replaced, 0);
+        assert!(exchange.connection.reused && exchange.sent.is_some());
+        server.join();
+    }
 }
 
 #[test]

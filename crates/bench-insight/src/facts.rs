@@ -125,6 +125,8 @@ pub struct Outage {
     pub failed: u64,
     /// Those of them that found nobody to connect to.
     pub refused: u64,
+    /// Whether they are those of one of several endpoints.
+    pub of_one_endpoint: bool,
 }
 
 /// A time in which answers were under way and none of them got a token, counted from the cell's first due time.

@@ -22,9 +22,8 @@ impl CellSamples {
 
     /// The time in which most requests failed and none was answered.
     pub(crate) fn outage(&self) -> Option<Outage> {
-        let answered = self.requests.iter().map(|r| (r.start, r.end));
-        let stopped = self.stopped.iter().map(|s| (s.start, s.end));
-        outage(answered.chain(stopped), self.lost.iter(), self.began()?)
+        let answered = self.requests.iter().chain(&self.stopped);
+        outage(answered, self.lost.iter(), self.began()?)
     }
 
     /// The longest time in which answers were under way, of all endpoints or of one while others went on, and none of them got a token, though no prompt
@@ -105,10 +104,39 @@ pub(crate) fn go_on_beside(others: &[&RequestSample], stop: &Standstill, epoch: 
     others.is_empty() || others.iter().any(got_one)
 }
 
+/// The [`stretch_of_failures`] of all endpoints, or of one that failed while others were there: that these answered nothing for a moment is chance.
+pub(crate) fn outage<'a>(
+    answers: impl Iterator<Item = &'a RequestSample>,
+    lost: impl Iterator<Item = &'a LostSample>,
+    began: Stamp,
+) -> Option<Outage> {
+    let (answers, lost): (Vec<_>, Vec<_>) = (answers.collect(), lost.collect());
+    let of = |is_own: &dyn Fn(u32) -> bool| {
+        let own = answers.iter().filter(|answer| is_own(answer.endpoint));
+        let own = own.map(|answer| (answer.start, answer.end));
+        let lost = lost.iter().copied().filter(|lost| is_own(lost.endpoint));
+        stretch_of_failures(own, lost, began)
+    };
+    let at = answers.iter().map(|answer| answer.endpoint);
+    let endpoints: BTreeSet<u32> = at.chain(lost.iter().map(|lost| lost.endpoint)).collect();
+    if endpoints.len() < 2 {
+        let whole = of(&|_| true)?;
+        return Some(Outage {
+            of_one_endpoint: false,
+            ..whole
+        });
+    }
+    let of_one = endpoints
+        .iter()
+        .filter_map(|one| of(&|endpoint| endpoint == *one));
+    let of_several = of(&|_| true).filter(|outage| !outage.of_one_endpoint);
+    of_one.chain(of_several).max_by_key(|outage| outage.failed)
+}
+
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
 /// began with `began`. It begins when the first of them was due, but not before the last answer, and is over when a request is sent that is
 /// answered, or with an answer that ends before. A request that was lost although a later one was answered tells nothing of it, nor does one that was never sent.
-pub(crate) fn outage<'a>(
+fn stretch_of_failures<'a>(
     answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,
     began: Stamp,
@@ -130,7 +158,8 @@ pub(crate) fn outage<'a>(
     lost.sort_by_key(|lost| lost.end);
     let answered = |lost: &LostSample| ends.partition_point(|(_, end)| *end <= lost.end);
     let of = |together: &[&LostSample]| {
-        let before = answered(together.first()?);
+        let first = together.first()?;
+        let before = answered(first);
         let answer = before.checked_sub(1).and_then(|i| ends.get(i));
         let after = |lost: &&&LostSample| answer.is_none_or(|(sent, _)| lost.due >= *sent);
         let within = || together.iter().filter(after);
@@ -148,6 +177,7 @@ pub(crate) fn outage<'a>(
             until: until.map(|until| until - began),
             failed: within().count() as u64,
             refused: within().filter(|lost| is_refusal(lost)).count() as u64,
+            of_one_endpoint: within().all(|lost| lost.endpoint == first.endpoint),
         })
     };
     let all = lost

@@ -5,7 +5,9 @@ mod silence;
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
+use bench_schema::{
+    Counts, Exchange, FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp,
+};
 use packed::PackedSamples;
 pub use silence::Silence;
 
@@ -107,6 +109,26 @@ pub enum Lost {
     Truncated,
     /// It was never sent.
     Unsent,
+}
+
+impl Lost {
+    /// How many requests of a cell were lost so; absent in results that do not part their failures.
+    pub(crate) fn counted(self, counts: &Counts) -> Option<u64> {
+        let of = |same: &dyn Fn(Stage, FailureKind) -> bool| {
+            let failures = counts.failures.iter();
+            let failures = failures.filter(|(stage, kind, _)| same(*stage, *kind));
+            failures.map(|(.., n)| n).sum::<u64>()
+        };
+        match self {
+            Self::Failed(stage, kind) => {
+                let all = of(&|_, _| true) == counts.failed;
+                all.then(|| of(&|at, what| (at, what) == (stage, kind)))
+            }
+            Self::TimedOut => Some(counts.timed_out),
+            Self::Truncated => Some(counts.truncated),
+            Self::Unsent => Some(counts.unsent),
+        }
+    }
 }
 
 /// The measured requests of one cell.

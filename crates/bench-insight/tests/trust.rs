@@ -899,6 +899,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
             until: None,
             failed: 1900,
             refused: 0,
+            of_one_endpoint: false,
         }),
         ..CellFacts::default()
     };
@@ -925,6 +926,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
                 until: None,
                 failed,
                 refused: 0,
+                of_one_endpoint: false,
             }),
             ..CellFacts::default()
         });

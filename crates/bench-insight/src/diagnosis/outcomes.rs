@@ -1,6 +1,6 @@
 //! Requests that got no whole answer: refused by a limit, failed, or sent to a server that was not there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, FailureKind, Finding, Known, Metric, Nanos, Stage,
@@ -8,7 +8,7 @@ use bench_schema::{
 };
 
 use super::first_token;
-use super::look::{Look, Seen};
+use super::look::Look;
 use crate::draft::Draft;
 use crate::facts::Outage;
 use crate::outages::outage;
@@ -27,19 +27,13 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         return of_counts(look.cell).into_iter().collect();
     }
     let sent = sent(look);
-    let refused = sent.iter().filter(|lost| limited(lost)).count();
+    let refused = sent.iter().filter(|lost| limited(lost));
+    let refused = in_all(look, refused.copied());
     let answered = look.seen.iter().map(|seen| seen.request);
-    let answered = answered.map(|request| (request.start, request.end));
-    let stopped = look
-        .stopped
-        .iter()
-        .map(|stopped| (stopped.start, stopped.end));
-    let gone = outage(
-        answered.chain(stopped),
-        look.lost.iter().copied(),
-        look.epoch,
-    );
-    let gone = gone.filter(|outage| outage.refused >= REFUSED && !is_of_one_url(look, outage));
+    let answered = answered.chain(look.stopped.iter().copied());
+    let gone = outage(answered, look.lost.iter().copied(), look.epoch);
+    // one of several URLs that is away is no server that is gone: its requests fail
+    let gone = gone.filter(|outage| outage.refused >= REFUSED && !outage.of_one_endpoint);
     let away = gone.as_ref().and_then(|outage| server_gone(look, outage));
     // of one that is too short to be told its requests failed like others
     let gone = gone.filter(|_| away.is_some());
@@ -70,8 +64,9 @@ pub(super) fn over_cells(looks: &[Look<'_>], found: &[Finding]) -> Option<Findin
     }
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for look in looks {
-        for lost in sent(look).iter().filter(|lost| !limited(lost)) {
-            *kinds.entry(words(lost)).or_default() += in_all(look, 1);
+        let failed = sent(look).into_iter().filter(|lost| !limited(lost));
+        for (kind, n) in by_kind(look, failed) {
+            *kinds.entry(kind).or_default() += n;
         }
     }
     let lost = kinds.values().sum();
@@ -139,12 +134,30 @@ fn broken_off(cell: &CellRecord) -> u64 {
         .saturating_sub(of_status.map(|(.., n)| n).sum())
 }
 
-/// How many lost requests of the cell so many of those that are looked at stand for: of long runs every second, fourth, … is kept, and of several
-/// repeats one is looked at.
-fn in_all(look: &Look<'_>, lost: usize) -> u64 {
-    let (kept, all) = (look.lost.len() as u64, look.cell.counts.lost());
-    let of = |kept: u64| u128::from(lost as u64) * u128::from(all.max(kept)) / u128::from(kept);
-    u64::try_from(of(kept.max(1))).unwrap_or(u64::MAX)
+/// How many requests the cell lost as these were, by kind: of long runs every second, fourth, … is kept, and of several repeats one is looked at. All that
+/// were lost in one way are as many as were counted.
+fn by_kind<'a>(
+    look: &Look<'_>,
+    lost: impl Iterator<Item = &'a LostSample>,
+) -> BTreeMap<String, u64> {
+    let mut kinds: BTreeMap<String, (Lost, u64)> = BTreeMap::new();
+    for lost in lost {
+        kinds.entry(words(lost)).or_insert((lost.how, 0)).1 += 1;
+    }
+    let counts = &look.cell.counts;
+    let scaled = |(kind, (how, n)): (String, (Lost, u64))| {
+        let counted = how.counted(counts);
+        let same = |lost: &&&LostSample| counted.is_none() || lost.how == how;
+        let kept = look.lost.iter().filter(same).count() as u64;
+        let all = counted.unwrap_or(counts.lost()).max(kept);
+        let n = u128::from(n) * u128::from(all) / u128::from(kept.max(1));
+        (kind, u64::try_from(n).unwrap_or(u64::MAX))
+    };
+    kinds.into_iter().map(scaled).collect()
+}
+
+fn in_all<'a>(look: &Look<'_>, lost: impl Iterator<Item = &'a LostSample>) -> u64 {
+    by_kind(look, lost).into_values().sum()
 }
 
 fn share(cell: &CellRecord, lost: u64) -> Option<f64> {
@@ -156,8 +169,7 @@ fn share_of(planned: u64, lost: u64) -> Option<f64> {
     (share >= LEAST && lost >= FEWEST).then_some(share)
 }
 
-fn rate_limited(look: &Look<'_>, refused: usize) -> Option<Finding> {
-    let refused = in_all(look, refused);
+fn rate_limited(look: &Look<'_>, refused: u64) -> Option<Finding> {
     let share = share(look.cell, refused)?;
     Draft::in_cell(Cause::RateLimited, share, look.cell)
         .because(Known::Failed, refused as f64)
@@ -202,7 +214,8 @@ fn when(stage: Stage) -> &'static str {
 }
 
 fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
-    let all = in_all(look, lost.len());
+    let kinds = by_kind(look, lost.iter().copied());
+    let all = kinds.values().sum();
     let share = share(look.cell, all)?;
     // Of several endpoints the one that lost them all.
     let first = lost.first()?.endpoint;
@@ -212,11 +225,7 @@ fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
     } else {
         String::new()
     };
-    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for lost in lost {
-        *kinds.entry(words(lost) + &at).or_default() += 1;
-    }
-    let kinds = kinds.into_iter().map(|(kind, n)| (kind, in_all(look, n)));
+    let kinds = kinds.into_iter().map(|(kind, n)| (kind + &at, n));
     failing_of(look.cell, share, all, kinds.collect())
 }
 
@@ -260,14 +269,6 @@ fn of_counts(cell: &CellRecord) -> Option<Finding> {
     failing_of(cell, share, lost, kinds)
 }
 
-/// Whether one of several URLs lost all that an outage did: that the others answered nothing meanwhile is chance.
-fn is_of_one_url(look: &Look<'_>, outage: &Outage) -> bool {
-    let lost = look.lost.iter().filter(|lost| is_of(look, outage, lost));
-    let urls: BTreeSet<u32> = lost.map(|lost| lost.endpoint).collect();
-    let answered = |seen: &Seen<'_>| !urls.contains(&seen.request.endpoint);
-    urls.len() == 1 && look.seen.iter().any(answered)
-}
-
 /// Whether a lost request belongs to an outage: it was under way when the server went, or was sent while it was away.
 fn is_of(look: &Look<'_>, outage: &Outage, lost: &LostSample) -> bool {
     let until = outage.until.map_or(f64::INFINITY, Nanos::as_f64);
@@ -276,8 +277,7 @@ fn is_of(look: &Look<'_>, outage: &Outage, lost: &LostSample) -> bool {
 
 fn server_gone(look: &Look<'_>, outage: &Outage) -> Option<Finding> {
     let held = look.lost.iter().filter(|lost| is_of(look, outage, lost));
-    let failed = usize::try_from(outage.failed).unwrap_or(usize::MAX);
-    let lost = in_all(look, failed.max(held.count()));
+    let lost = in_all(look, held.copied());
     let share = share(look.cell, lost)?;
     let lasted = outage.until.map(|until| (until - outage.from).as_f64());
     Draft::in_cell(Cause::ServerGone, share, look.cell)

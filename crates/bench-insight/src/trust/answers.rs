@@ -101,13 +101,18 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     let share = lost as f64 / counts.planned as f64;
     let away = outage(scene).map_or_else(String::new, |outage| {
         let from = text::time(outage.from.as_f64());
+        let none = if outage.of_one_endpoint {
+            "none sent to one of the endpoints"
+        } else {
+            "none"
+        };
         match outage.until {
             Some(until) => format!(
-                "; none succeeded from {from} to {} after the start of the cell",
+                "; {none} succeeded from {from} to {} after the start of the cell",
                 text::time(until.as_f64())
             ),
             None => {
-                format!("; none succeeded from {from} after the start of the cell until it ended")
+                format!("; {none} succeeded from {from} after the start of the cell until it ended")
             }
         }
     });
@@ -152,7 +157,7 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
     if scene.cell.load.is_open() {
         return None;
     }
-    let outage = outage(scene)?;
+    let outage = outage(scene).filter(|outage| !outage.of_one_endpoint)?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
     let until = outage.until.map_or(seconds, Nanos::as_secs_f64);
     let share = (until.min(seconds) - outage.from.as_secs_f64()) / seconds;

@@ -5,10 +5,10 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
-use bench_insight::{CellSamples, findings};
+use bench_insight::{CellSamples, Lost, LostSample, findings};
 use bench_schema::{
-    Action, Cause, Distribution, Finding, Known, LagRecord, Metric, Nanos, RunRecord, SloOutcome,
-    SloVerdict,
+    Action, Cause, Distribution, FailureKind, Finding, Known, LagRecord, Metric, Nanos, RunRecord,
+    SloOutcome, SloVerdict, Stage,
 };
 
 mod mistaken;
@@ -696,7 +696,6 @@ fn what_was_put_in_comes_out_first() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is said of lost requests is of all of them: also of those in an outage that is too short to be told, and where few single requests were kept.
 #[test]
 fn what_a_prompt_token_takes_is_told_of_waves_too_and_events_are_counted() {
     let waves = Server {
@@ -917,6 +916,7 @@ fn a_server_that_ends_answers_early_is_not_called_healthy() {
     assert!(!found.contains(&Cause::Healthy), "{found:?}");
 }
 
+/// What is said of lost requests is of all of them: also of those in an outage that is too short to be told, and where few single requests were kept.
 #[test]
 fn lost_requests_are_counted_whole() {
     let server = Server {
@@ -948,6 +948,42 @@ fn lost_requests_are_counted_whole() {
             kept.keep_every *= 2;
         }
     }
+}
+
+/// Of a long run every second, fourth, … single request is kept: as many as are told of each kind were counted, not those that were kept times so many.
+#[test]
+fn each_kind_of_failure_is_told_as_often_as_it_was_counted() {
+    let server = Server {
+        fails: Some(5),
+        ..Server::default()
+    };
+    let asked = cell(Asks::Poisson(8.0), equal, server);
+    let (mut run, mut samples) = run(&[asked], false, 2);
+    let kinds = [
+        (Stage::Headers, FailureKind::Reset),
+        (Stage::Stream, FailureKind::Closed),
+    ];
+    for (i, lost) in samples[0].lost.iter_mut().enumerate() {
+        let (stage, kind) = kinds[usize::from(i % 3 == 0)];
+        (lost.how, lost.status) = (Lost::Failed(stage, kind), None);
+    }
+    let failures = kinds.map(|(stage, kind)| {
+        let same = |lost: &&LostSample| lost.how == Lost::Failed(stage, kind);
+        (
+            stage,
+            kind,
+            samples[0].lost.iter().filter(same).count() as u64,
+        )
+    });
+    run.cells[0].counts.failures = failures.to_vec();
+    samples[0].lost.truncate(7);
+    let found = findings(&run, &samples);
+    assert_eq!(causes(&found).first(), Some(&Cause::Failing), "{found:?}");
+    let of_kind = |e: &bench_schema::Evidence| e.of.is_some().then_some(e.value);
+    let told: Vec<f64> = found[0].evidence.iter().filter_map(of_kind).collect();
+    let counted = failures.map(|(.., n)| n as f64);
+    assert!(counted.iter().all(|n| *n > 7.0));
+    assert_eq!(told, counted);
 }
 
 #[test]

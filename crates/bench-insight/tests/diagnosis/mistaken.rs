@@ -1,7 +1,7 @@
 //! What was once taken for something else, found by servers that nobody had written the rules for.
 
-use bench_insight::{Lost, LostSample, RequestSample};
-use bench_schema::{Answer, Evidence, FailureKind, PhaseShares, Quantity, Stage, Stamp, Unit};
+use bench_insight::RequestSample;
+use bench_schema::{Answer, Evidence, PhaseShares, Quantity, Stamp, Unit};
 
 use super::*;
 

@@ -54,8 +54,9 @@ fn an_outage_is_over_with_the_first_answer_that_comes_whenever_that_was_sent() {
         .map(|i| lost(3000.0 + 100.0 * f64::from(i)))
         .collect();
     let until = |answers: &[(f64, f64)]| {
-        let answers = answers.iter().map(|(sent, end)| (at(*sent), at(*end)));
-        let found = outage(answers, failed.iter(), at(0.0)).unwrap();
+        let answers = answers.iter().copied();
+        let answers = answers.map(|(sent, end)| (at(sent), at(end)));
+        let found = stretch_of_failures(answers, failed.iter(), at(0.0)).unwrap();
         assert_eq!(found.failed, 20);
         found.until
     };
@@ -71,6 +72,47 @@ fn an_outage_is_over_with_the_first_answer_that_comes_whenever_that_was_sent() {
         ms(5400)
     );
     assert_eq!(until(&[(0.0, 900.0)]), None);
+}
+
+/// The first of two endpoints answers all the time, but for 600 ms; the second refuses from 2 to 6 s.
+#[test]
+fn an_outage_of_one_of_two_endpoints_is_its_own_whatever_the_other_does_for_a_moment() {
+    let away = 2000.0..6000.0;
+    let (mut requests, mut lost) = (Vec::new(), Vec::new());
+    for i in 0..100_u32 {
+        let due = 100.0 * f64::from(i);
+        let refuses = i % 2 == 1 && away.contains(&due);
+        let by_chance = i % 2 == 0 && (3900.0..4500.0).contains(&due);
+        if refuses {
+            lost.push(LostSample {
+                repeat: 0,
+                due: at(due),
+                end: at(due),
+                sent: false,
+                how: Lost::Failed(Stage::Connect, FailureKind::Refused),
+                status: None,
+                endpoint: 1,
+            });
+        } else if !by_chance {
+            requests.push(RequestSample {
+                due: at(due),
+                start: at(due),
+                end: at(due + 50.0),
+                endpoint: i % 2,
+                ..RequestSample::default()
+            });
+        }
+    }
+    let samples = CellSamples {
+        requests,
+        lost,
+        ..CellSamples::default()
+    };
+    let told = samples.outage().unwrap();
+    let ms = Nanos::from_millis;
+    assert!(told.of_one_endpoint);
+    assert_eq!((told.from, told.until), (ms(2100), Some(ms(6100))));
+    assert_eq!(told.failed, 20);
 }
 
 #[test]
