@@ -226,7 +226,7 @@ pub(crate) struct Recover {
 
 #[derive(Debug, Args)]
 pub(crate) struct Site {
-    /// A folder of run directories.
+    /// A folder of run directories, which may lie up to two folders further down.
     pub(crate) folder: PathBuf,
     /// Where to write index.html and runs/; existing pages there are replaced.
     #[arg(long, value_name = "DIR")]
@@ -235,7 +235,7 @@ pub(crate) struct Site {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// A folder of run directories.
+    /// A folder of run directories, which may lie up to two folders further down.
     pub(crate) folder: PathBuf,
     /// Address to listen on. On an address that is not loopback, anyone who can reach it can read every report.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8420")]

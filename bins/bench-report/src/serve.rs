@@ -132,7 +132,7 @@ impl Shop {
         match (known.get(path), changed) {
             (Some((then, entry)), Some(now)) if *then == now => entry.clone(),
             _ => {
-                let (entry, _) = Entry::of(key, path);
+                let (entry, _) = Entry::of(&self.folder, key, path);
                 if let Some(now) = changed.filter(|_| entry.listed.is_whole()) {
                     known.insert(path.to_owned(), (now, entry.clone()));
                 }

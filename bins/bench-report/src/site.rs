@@ -1,13 +1,14 @@
 //! `site`: the runs of a folder as pages.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use bench_frames::polars::prelude::DataFrame;
-use bench_frames::{FramesError, run_dirs};
+use bench_frames::{FramesError, run_dirs, run_name};
 use bench_insight::Trend;
 use bench_report::RunFiles;
 use bench_report::site::{Listed, list};
@@ -19,15 +20,18 @@ use crate::error::CommandError;
 use crate::files;
 use crate::run_folder::{Reads, RunFolder};
 
-/// The run directories of a folder by what stands for them in links.
+/// Folders below each other in which runs are looked for: `results/suite/RUN`, `results/TEAM/SERVER/RUN`.
+const DEEP: usize = 3;
+
+/// The run directories of a folder and of the folders in it, by what stands for them in links.
 ///
 /// # Errors
 /// [`CommandError::NoRun`] where there are none.
 pub(crate) fn shelf(folder: &Path) -> Result<BTreeMap<String, PathBuf>, CommandError> {
     folder.read_dir().map_err(CommandError::read(folder))?;
-    let runs: BTreeMap<_, _> = run_dirs(folder)
+    let runs: BTreeMap<_, _> = runs_below(folder, DEEP)
         .into_iter()
-        .map(|path| (key(&path), path))
+        .map(|path| (key(&name(folder, &path)), path))
         .collect();
     if runs.is_empty() {
         return Err(CommandError::NoRun(folder.to_owned()));
@@ -35,12 +39,38 @@ pub(crate) fn shelf(folder: &Path) -> Result<BTreeMap<String, PathBuf>, CommandE
     Ok(runs)
 }
 
-/// The folder's name in letters that are themselves in a URL and in a file's name; every other byte is `~` and two digits.
-fn key(path: &Path) -> String {
-    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().or(whole.file_name());
+/// Those directly in a folder, and those of the folders in it that are neither runs themselves nor hidden.
+fn runs_below(folder: &Path, deep: usize) -> Vec<PathBuf> {
+    let mut runs = run_dirs(folder);
+    if deep > 1 && !runs.iter().any(|run| run == folder) {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        // a link may lead anywhere, also back
+        let folders = entries.filter(|entry| {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        });
+        for below in folders.map(|entry| entry.path()) {
+            if !runs.contains(&below) {
+                runs.extend(runs_below(&below, deep - 1));
+            }
+        }
+    }
+    runs
+}
+
+/// What a run is called in the list of a folder: its path from there, or its own name where it is that folder.
+fn name(folder: &Path, path: &Path) -> OsString {
+    let within = path.strip_prefix(folder).unwrap_or(path);
+    if within.as_os_str().is_empty() {
+        return run_name(path).into();
+    }
+    within.into()
+}
+
+/// A name in letters that are themselves in a URL and in a file's name; every other byte is `~` and two digits.
+fn key(name: &OsStr) -> String {
     let mut key = String::new();
-    for &byte in name.unwrap_or_default().as_encoded_bytes() {
+    for &byte in name.as_encoded_bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
             key.push(char::from(byte));
         } else {
@@ -59,26 +89,28 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn unreadable(key: &str, path: &Path, why: &CommandError) -> Self {
+    fn unreadable(folder: &Path, key: &str, path: &Path, why: &CommandError) -> Self {
+        let name = name(folder, path);
         Self {
-            listed: Listed::new(key, path, Err(why.to_string())),
+            listed: Listed::new(key, &name.to_string_lossy(), path, Err(why.to_string())),
             figures: None,
         }
     }
 
     /// The entry, and the run where it can be read.
-    pub(crate) fn of(key: &str, path: &Path) -> (Self, Option<RunFolder>) {
+    pub(crate) fn of(folder: &Path, key: &str, path: &Path) -> (Self, Option<RunFolder>) {
         let read = || {
             let run = RunFolder::open(path, Reads::default())?;
             Ok((bench_frames::history(&run.record)?, run))
         };
         match read() {
             Ok((figures, run)) => {
-                let listed = Listed::new(key, path, Ok(&run.record));
+                let name = name(folder, path);
+                let listed = Listed::new(key, &name.to_string_lossy(), path, Ok(&run.record));
                 let figures = Some(figures);
                 (Self { listed, figures }, Some(run))
             }
-            Err(why) => (Self::unreadable(key, path, &why), None),
+            Err(why) => (Self::unreadable(folder, key, path, &why), None),
         }
     }
 }
@@ -157,13 +189,13 @@ pub(crate) fn trend_page(folder: &str, runs: &[Entry]) -> Result<String, Command
 pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
     let (mut runs, mut kept) = (Vec::new(), 0);
     for (key, path) in shelf(&arguments.folder)? {
-        let (mut entry, run) = Entry::of(&key, &path);
+        let (mut entry, run) = Entry::of(&arguments.folder, &key, &path);
         let file = arguments.out.join("runs").join(format!("{key}.html"));
         match run.map(|run| write_page(&file, &run)) {
             Some(Ok(false)) => kept += 1,
             // a page that cannot be written is no fault of the run
             Some(Err(why @ CommandError::Write { .. })) => return Err(why),
-            Some(Err(why)) => entry = Entry::unreadable(&key, &path, &why),
+            Some(Err(why)) => entry = Entry::unreadable(&arguments.folder, &key, &path, &why),
             Some(Ok(true)) | None => {}
         }
         runs.push(entry);

@@ -24,6 +24,20 @@ const PROGRAMS: [Entry; 5] = [
     ("bench-engine", bench_engine_command::main),
 ];
 
+const HELP: &str = "\
+Benchmarks of LLM servers.
+
+Usage: serving-bench PROGRAM [ARGUMENT]…
+
+Programs, each also under the name bench-PROGRAM:
+  latency     how long one request takes
+  throughput  how much load the server carries
+  seqlen      how latency grows with length
+  report      reports, comparisons and exports of results
+  engine      the embedded engine, as a server
+
+serving-bench PROGRAM --help has the options of each.";
+
 fn main() -> ExitCode {
     // started again by a benchmark, under the file's own name
     if let Some(code) = bench_program::started_again() {
@@ -35,6 +49,13 @@ fn main() -> ExitCode {
         return program();
     }
     let asked = arguments.next();
+    match asked.as_deref().and_then(OsStr::to_str) {
+        Some("--help" | "-h" | "help") => return tell(HELP),
+        Some("--version" | "-V") => {
+            return tell(concat!("serving-bench ", env!("CARGO_PKG_VERSION")));
+        }
+        _ => {}
+    }
     let name = asked.map(|name| format!("bench-{}", name.to_string_lossy()));
     let Some((name, _)) = named(name.as_ref().map(OsStr::new)) else {
         return refuse("usage: serving-bench latency|throughput|seqlen|report|engine [ARGUMENT]…");
@@ -58,8 +79,14 @@ fn named(name: Option<&OsStr>) -> Option<&'static Entry> {
         .find(|(known, _)| name == Some(OsStr::new(known)))
 }
 
+fn tell(text: &str) -> ExitCode {
+    // nobody may be reading
+    writeln!(std::io::stdout().lock(), "{text}").ok();
+    ExitCode::SUCCESS
+}
+
 fn refuse(why: &str) -> ExitCode {
-    // Nobody may be reading.
+    // nobody may be reading
     writeln!(std::io::stderr().lock(), "serving-bench: {why}").ok();
     ExitCode::from(2)
 }

@@ -54,8 +54,24 @@ fn help_has_colours_where_the_environment_asks_for_them() {
 }
 
 #[test]
+fn the_file_itself_says_what_it_is() {
+    for asked in ["--help", "-h", "help"] {
+        let (code, out, error) = said(Path::new(FILE), &[asked]);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{asked}");
+        for program in ["latency", "throughput", "seqlen", "report", "engine"] {
+            assert!(out.contains(program), "{out}");
+        }
+    }
+    let version = format!("serving-bench {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        said(Path::new(FILE), &["--version"]),
+        (Some(0), version, String::new())
+    );
+}
+
+#[test]
 fn another_name_is_refused() {
-    for arguments in [&[][..], &["dance"], &["--help"], &["bench-latency"]] {
+    for arguments in [&[][..], &["dance"], &["bench-latency"]] {
         let (code, out, error) = said(Path::new(FILE), arguments);
         assert_eq!((code, out.as_str()), (Some(2), ""));
         assert!(error.starts_with("serving-bench: usage: "), "{error}");

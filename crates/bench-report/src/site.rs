@@ -40,13 +40,12 @@ struct Facts {
 }
 
 impl Listed {
-    /// The run in `path`, or the reason why it cannot be read. `key` stands for it in links: letters, digits and `-_.~` only.
-    pub fn new(key: &str, path: &Path, run: Result<&RunRecord, String>) -> Self {
-        let name = path.file_name().unwrap_or(path.as_os_str());
+    /// The run called `name` in `path`, or the reason why it cannot be read. `key` stands for it in links: letters, digits and `-_.~` only.
+    pub fn new(key: &str, name: &str, path: &Path, run: Result<&RunRecord, String>) -> Self {
         Self {
             key: key.to_owned(),
             path: path.display().to_string(),
-            name: name.to_string_lossy().into_owned(),
+            name: name.to_owned(),
             state: run.map(Facts::of),
         }
     }

@@ -59,6 +59,27 @@ fn every_run_of_a_folder_is_listed_and_what_cannot_be_read_says_why() {
 }
 
 #[test]
+fn runs_in_folders_of_the_folder_are_listed_by_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, out) = (folder.path().join("runs"), folder.path().join("site"));
+    let records = both_cells(1.0);
+    for run in ["one", "suite/latency", "suite/throughput", "a/b/deep"] {
+        ended(&runs.join(run), &blank(), &records);
+    }
+    // what lies in a run is its own, and hidden folders are others'
+    ended(&runs.join("one/within"), &blank(), &records);
+    ended(&runs.join(".cache/old"), &blank(), &records);
+    std::os::unix::fs::symlink(&runs, runs.join("suite/back")).unwrap();
+    let said = command(&["site", text(&runs), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("4 runs listed"), "{}", said.err);
+    let index = fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(index.contains("<bdi>suite/latency</bdi>"));
+    assert!(index.contains("href=\"runs/a~2fb~2fdeep.html\""));
+    assert!(out.join("runs/suite~2fthroughput.html").is_file());
+}
+
+#[test]
 fn a_report_that_is_there_is_made_again_only_when_its_run_changed() {
     let folder = tempfile::tempdir().unwrap();
     let (runs, out) = (folder.path().join("runs"), folder.path().join("site"));

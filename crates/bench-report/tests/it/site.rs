@@ -59,6 +59,7 @@ pub(crate) fn page() -> String {
     ];
     let mut listed = vec![Listed::new(
         "d",
+        "d",
         Path::new("results/d"),
         Err("results/d/run.json is not a valid result".to_owned()),
     )];
@@ -91,7 +92,12 @@ pub(crate) fn page() -> String {
             "1"
         };
         run.tags.insert("gpus".to_owned(), gpus.to_owned());
-        listed.push(Listed::new(key, &Path::new("results").join(key), Ok(&run)));
+        listed.push(Listed::new(
+            key,
+            key,
+            &Path::new("results").join(key),
+            Ok(&run),
+        ));
     }
     list("results", listed, true)
 }

@@ -249,16 +249,46 @@ fn gauge(share: f64, look: Look) -> LineGauge<'static> {
         .unfilled_style(Style::new())
 }
 
-/// The latest of what was said, as far as there is room; all of it is said again when the screen goes.
+/// The latest of what was said, as far as there is room; all of it is said again when the screen goes. The last message is cut where there is no room for all of it.
 fn notes(model: &Model, width: usize, room: usize) -> Vec<Line<'_>> {
-    let most = room.saturating_sub(1);
-    let latest = model.notes.len().saturating_sub(most);
-    let lines = model.notes.get(latest..).unwrap_or_default();
-    let lines = lines.iter().map(|line| Line::raw(cut(line, width)));
-    std::iter::once(Line::default())
-        .chain(lines)
-        .take(room)
-        .collect()
+    let mut left = room.saturating_sub(1);
+    let mut lines = Vec::new();
+    for note in model.notes.iter().rev() {
+        let parts = broken(note, width);
+        if parts.len() > left {
+            if lines.is_empty() && left == 1 {
+                lines.push(Line::raw(cut(note, width)));
+            } else if lines.is_empty() {
+                lines.extend(parts.into_iter().take(left).rev().map(Line::raw));
+            }
+            break;
+        }
+        left -= parts.len();
+        lines.extend(parts.into_iter().rev().map(Line::raw));
+    }
+    lines.push(Line::default());
+    lines.reverse();
+    lines.truncate(room);
+    lines
+}
+
+/// A text in lines that fit, broken between words where that can be.
+fn broken(text: &str, width: usize) -> Vec<&str> {
+    let (mut lines, mut rest) = (Vec::new(), text);
+    while let Some((end, _)) = rest.char_indices().nth(width.max(1)) {
+        let (head, _) = rest.split_at(end);
+        let is_whole = rest.get(end..).is_some_and(|tail| tail.starts_with(' '));
+        let at = if is_whole {
+            end
+        } else {
+            head.rfind(' ').filter(|at| *at > 0).unwrap_or(end)
+        };
+        let (line, tail) = rest.split_at(at);
+        lines.push(line);
+        rest = tail.trim_start();
+    }
+    lines.push(rest);
+    lines
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {

@@ -121,3 +121,22 @@ fn help_covers_it_and_a_small_terminal_says_so() {
     let (text, _) = drawn(&model(), COLOUR, (40, 10));
     assert!(text.contains("the terminal has 40 × 10"), "{text}");
 }
+
+#[test]
+fn a_message_that_is_longer_than_the_terminal_is_wide_is_there_to_its_end() {
+    let said =
+        "Ctrl-C: no new requests; requests in flight may finish within 10s (repeat to cancel them)";
+    let model = Model {
+        notes: vec!["an earlier one".to_owned(), said.to_owned()],
+        ..model()
+    };
+    let (text, _) = drawn(&model, COLOUR, (80, 26));
+    assert!(text.contains("(repeat to"), "{text}");
+    assert!(text.contains("\"cancel them)"), "{text}");
+    // with room for one line the beginning is there
+    let (text, _) = drawn(&model, COLOUR, SMALLEST);
+    assert!(text.contains("\"Ctrl-C: no new requests;"), "{text}");
+    assert_eq!(broken("abc def ghij", 7), ["abc def", "ghij"]);
+    assert_eq!(broken("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
+    assert_eq!(broken("", 4), [""]);
+}
