@@ -94,6 +94,15 @@ pub(crate) fn of(finding: &Finding, server: &ServerRecord) -> Vec<Advice> {
         .collect()
 }
 
+/// Whether one action undoes what the other does.
+pub(crate) fn are_opposite(a: Action, b: Action) -> bool {
+    let pairs = [
+        (Action::RunMoreAtOnce, Action::RunFewerAtOnce),
+        (Action::LargerPrefillSteps, Action::SmallerPrefillSteps),
+    ];
+    pairs.contains(&(a, b)) || pairs.contains(&(b, a))
+}
+
 /// `--max-num-seqs` as servers call it among their settings: `max_num_seqs`.
 fn as_key(parameter: &str) -> String {
     parameter.trim_start_matches('-').replace('-', "_")

@@ -83,7 +83,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .fold(0.0, f64::max);
     found.extend(machines::client_limited(run).filter(|f| f.severity >= AS_MUCH * starved));
     let mut found = fold(merge(of_one_job(found)));
-    without_slow_requests_of_a_replica(&mut found);
+    without_slow_requests_of_others(&mut found);
     found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
         b.severity
@@ -220,14 +220,19 @@ fn of_repeats(mut repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
     kept
 }
 
-/// Requests that are slow for no reason in one cell may be those of the replica that is slow in another, up to what it costs there.
-fn without_slow_requests_of_a_replica(found: &mut Vec<Finding>) {
-    let replica = found.iter().find(|f| f.cause() == Some(Cause::SlowReplica));
-    let Some(costs) = replica.map(|f| f.severity) else {
-        return;
+/// Requests that are slow for no reason in one cell may be those of the replica that is slow in another, or beside the long prompts that delay others there, up to
+/// what that costs.
+fn without_slow_requests_of_others(found: &mut Vec<Finding>) {
+    let costs = |cause: Cause| {
+        let own = found.iter().find(|f| f.cause() == Some(cause));
+        own.map_or(0.0, |f| f.severity)
     };
-    let slow = |f: &Finding| f.cause() == Some(Cause::SlowRequests) && advice::is_unnamed(f);
-    found.retain(|f| !slow(f) || f.severity > costs);
+    let (replica, long) = (costs(Cause::SlowReplica), costs(Cause::HeadOfLine));
+    let late = |f: &Finding| f.figure(&Known::LateShare.into()).is_some();
+    let explained = |f: &Finding| {
+        advice::is_unnamed(f) && f.severity <= replica.max(long) || late(f) && f.severity <= long
+    };
+    found.retain(|f| f.cause() != Some(Cause::SlowRequests) || !explained(f));
 }
 
 /// What to do about each, but for what was done or cannot help.
@@ -236,8 +241,19 @@ fn advise(found: &mut [Finding], run: &RunRecord) {
     let differ = crate::conclude::prompts_differ(run);
     let metrics = |cell: &CellRecord| Signal::Running.of(cell).is_some();
     let metrics_were_read = run.cells.iter().any(metrics);
+    let mut tried: Vec<(Action, Vec<String>)> = Vec::new();
     for finding in found {
         finding.advice = advice::of(finding, &run.server);
+        // what costs less asks for the opposite in vain
+        finding.advice.retain(|advice| {
+            let undoes = |(action, cells): &(Action, Vec<String>)| {
+                advice::are_opposite(*action, advice.action)
+                    && finding.cells.iter().any(|cell| cells.contains(cell))
+            };
+            !tried.iter().any(undoes)
+        });
+        let actions = finding.advice.iter().map(|advice| advice.action);
+        tried.extend(actions.map(|action| (action, finding.cells.clone())));
         if load::gpu_is_full(run, finding) {
             let more = |advice: &Advice| advice.action == Action::RunMoreAtOnce;
             finding.advice.retain(|advice| !more(advice));
@@ -348,7 +364,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
             first_token::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref()),
-            first_token::head_of_line(look),
+            first_token::head_of_line(look, unexplained::COSTS),
             unexplained::interrupted(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
@@ -405,16 +421,24 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     found
 }
 
-/// Leaves out a change that costs less than a queue, and that whole answers tell and not their tokens, in a closed loop or while arrivals come and go: whoever waits
+/// Leaves out a change that costs less than waiting, and that whole answers tell and not their tokens, in a closed loop or while arrivals come and go: whoever waits
 /// now more and now less is answered at one speed.
 fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) -> Vec<Finding> {
     let comes_and_goes = !look.is_open() || look.load_moves();
-    let queues = found.iter().filter(|f| f.cause() == Some(Cause::Queueing));
-    let queue = queues.map(|f| f.severity).fold(0.0, f64::max);
+    let waits = |causes: &[Cause]| {
+        let own = found.iter().filter(|f| is_of(f, causes));
+        own.map(|f| f.severity).fold(0.0, f64::max)
+    };
+    let (queues, waits) = (waits(&[Cause::Queueing]), waits(WAITING));
     if !comes_and_goes || !speed::is_of_whole(look, change) {
         return found;
     }
-    let is_of_it = |f: &Finding| is_of(f, &[Cause::Step, Cause::Drift]) && f.severity <= queue;
+    // what nobody knows to be a queue may be another level from one moment on
+    let returns = |f: &Finding| {
+        f.figure(&Known::At.into()).is_none() || f.figure(&Known::Lasted.into()).is_some()
+    };
+    let most = |f: &Finding| if returns(f) { waits } else { queues };
+    let is_of_it = |f: &Finding| is_of(f, &[Cause::Step, Cause::Drift]) && f.severity <= most(f);
     found.into_iter().filter(|f| !is_of_it(f)).collect()
 }
 

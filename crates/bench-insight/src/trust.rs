@@ -260,43 +260,26 @@ pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
     fatal.next().map(|reason| reason.message)
 }
 
-/// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see: a level that moves, or a queue that grows.
+/// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see: a level that moves, or a queue that grows. Where
+/// they saw it, what to do follows from the cause.
 pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
     const CODE: &str = "not_stationary";
     let mut reasons = std::mem::take(&mut trust.reasons);
     let overload = found.iter().filter(|f| diagnosis::is_overload(f));
     for finding in diagnosis::of_two_levels(found).chain(overload) {
-        let known = |cell: &String| {
-            let same = |r: &TrustReason| r.code == CODE && r.names(cell);
-            reasons.iter().any(same)
-        };
+        let (message, next, threshold) = not_of_one_speed(finding);
+        let is_it = |r: &TrustReason, cell: &String| r.code == CODE && r.names(cell);
+        for seen in &mut reasons {
+            if finding.cells.iter().any(|cell| is_it(seen, cell)) {
+                seen.next = Some(next.to_owned());
+            }
+        }
+        let known = |cell: &String| reasons.iter().any(|r| is_it(r, cell));
         let mut cells = finding.cells.iter().filter(|cell| !known(cell)).cloned();
         let Some(cell) = cells.next() else {
             continue;
         };
         let also_in = cells.collect();
-        let is_overload = diagnosis::is_overload(finding);
-        let what = match finding.cause() {
-            Some(Cause::ColdStart) => "the first requests are slower than the rest",
-            Some(Cause::Drift) => "latency drifts",
-            Some(Cause::Queueing) => "requests queue in one part of it only",
-            _ => "its speed changes",
-        };
-        let (message, next, threshold) = if is_overload {
-            let message = "the queue grows for as long as the load lasts, since the server does not keep up with the rate: latencies depend on the length of the run, and are no property of the server".to_owned();
-            let next = "lower the rate for latencies; the completed rate is what the server can do";
-            (message, next, 0.0)
-        } else {
-            let message = format!(
-                "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
-                text::percent(finding.severity)
-            );
-            (
-                message,
-                "measure longer, or use a longer warm-up",
-                diagnosis::MIXED,
-            )
-        };
         reasons.push(TrustReason {
             next: Some(next.to_owned()),
             cell: Some(cell),
@@ -307,6 +290,38 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         });
     }
     *trust = Trust::from_reasons(reasons);
+}
+
+/// How a cause makes a cell's figures means over different speeds, what to do about it, and the cost beyond which it does.
+fn not_of_one_speed(finding: &Finding) -> (String, &'static str, f64) {
+    if diagnosis::is_overload(finding) {
+        let message = "the queue grows for as long as the load lasts, since the server does not keep up with the rate: latencies depend on the length of the run, and are no property of the server".to_owned();
+        let next = "lower the rate for latencies; the completed rate is what the server can do";
+        return (message, next, 0.0);
+    }
+    let (what, next) = match finding.cause() {
+        Some(Cause::ColdStart) => (
+            "the first requests are slower than the rest",
+            "use a longer warm-up, until the server is as quick as it stays",
+        ),
+        Some(Cause::Drift) => (
+            "latency drifts",
+            "find out what drifts (the server's log, its memory): a longer run only has more of it",
+        ),
+        Some(Cause::Queueing) => (
+            "requests queue in one part of it only",
+            "measure each load in a cell of its own",
+        ),
+        _ => (
+            "its speed changes",
+            "find out what changes it (the server's log at that time), or measure each speed in a cell of its own",
+        ),
+    };
+    let message = format!(
+        "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
+        text::percent(finding.severity)
+    );
+    (message, next, diagnosis::MIXED)
 }
 
 /// Adds that the server stood still in the warm-up of a cell, whose requests then waited for that and not for their load.
@@ -322,7 +337,7 @@ pub(crate) fn doubt_stops_in_warm_ups(run: &mut RunRecord, samples: &[CellSample
             CODE,
             TrustVerdict::Doubtful,
             format!(
-                "no response in progress got a token for {} of the warm-up, and the first measured requests still waited for the server to catch up",
+                "no part of any response in progress arrived for {} of the warm-up, and the first measured requests still waited for the server to catch up",
                 text::time(length)
             ),
         )

@@ -80,6 +80,18 @@ impl<'a> Grid<'a> {
         differ && products >= ALIKE * squares
     }
 
+    /// The cells that have requests slower than those that are alike.
+    fn with_slow_ones(&self) -> Vec<String> {
+        let quick = quantile(self.points().map(|point| point.slow).collect(), 0.25);
+        let slow = |of: &Vec<Point>| {
+            of.iter()
+                .any(|p| quick.is_some_and(|quick| p.slow > ALIKE * quick))
+        };
+        let cells = self.looks.iter().zip(&self.cells);
+        let cells = cells.filter(|(_, points)| slow(points));
+        cells.map(|(look, _)| look.cell.id.clone()).collect()
+    }
+
     fn names(&self, finding: &Finding) -> bool {
         let of_it = |look: &&Look<'_>| finding.cells.contains(&look.cell.id);
         self.looks.iter().any(of_it)
@@ -117,11 +129,13 @@ pub(super) fn add_to(found: &mut Vec<Finding>, looks: &[Look<'_>]) {
                 !(is_of(f, STANDSTILL) && f.cells.iter().all(|cell| ids.contains(cell)))
             });
         }
-        let both = [periodic, level].into_iter().flatten();
-        found.extend(both.map(|finding| Finding {
-            cells: grid.ids(),
-            ..finding
-        }));
+        for finding in [periodic, level].into_iter().flatten() {
+            let cells = match finding.cause() {
+                Some(Cause::SlowRequests) => grid.with_slow_ones(),
+                _ => grid.ids(),
+            };
+            found.push(Finding { cells, ..finding });
+        }
     }
 }
 

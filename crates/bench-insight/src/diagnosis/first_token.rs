@@ -577,8 +577,8 @@ const FEWEST: usize = 5;
 /// TTFT with a known beginning over that without, up to which the cache helps.
 const QUICKER: f64 = 0.7;
 
-/// Short requests beside a long prompt in prefill, against short requests at other times.
-pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
+/// Short requests beside a long prompt in prefill, against short requests at other times, where it costs so much.
+pub(super) fn head_of_line(look: &Look<'_>, least: f64) -> Option<Finding> {
     // Behind a queue that grows, long prompts wait as all do: their time to the first token is not that of their prefill.
     if view::behind(look.cell).is_some() {
         return None;
@@ -634,7 +634,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         beside.iter().map(|b| (b.1 - usual).max(0.0)).sum()
     });
     let cost = (beside_long + if ratio >= SLOWER { late } else { 0.0 }) / streamed;
-    (cost >= unexplained::COSTS).then_some(())?;
+    (cost >= least).then_some(())?;
     Draft::in_cell(Cause::HeadOfLine, cost, look.cell)
         .because(Known::LongPrompts, spans.len() as f64)
         .because(Known::BesideLong, ratio)

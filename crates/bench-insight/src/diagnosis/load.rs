@@ -189,7 +189,7 @@ pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Fin
     let at_that_time = quiet_gap * quiet.by_time;
     let cost = (1.0 - at_that_time / now) * decodes(look)?;
     // What is shown has to show it, however fast the server was meanwhile.
-    if now < SLOWER * at_that_time.max(quiet_gap) || cost < COSTS {
+    if now < SLOWER * at_that_time.max(quiet_gap) || cost < COSTS || only_at_times(look, quiet) {
         return None;
     }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)
@@ -200,6 +200,15 @@ pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Fin
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerConcurrency)
         .done()
+}
+
+/// Whether most gaps are as short as at low load: then few steps are slow, as those that prompts share, and not all.
+fn only_at_times(look: &Look<'_>, quiet: &Quiet) -> bool {
+    const ALIKE: f64 = 1.1;
+    let gaps = gap(look.cell)
+        .zip(quiet.gap)
+        .filter(|_| !view::in_bundles(look.cell));
+    gaps.is_some_and(|(now, quiet)| now <= ALIKE * quiet)
 }
 
 /// Whether the number in flight while an answer streams explains most of its time per token, and that grows less than the number: then arrivals by chance make

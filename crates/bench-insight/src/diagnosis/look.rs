@@ -363,10 +363,10 @@ impl<'a> Look<'a> {
         move |at| held.at(at) as f64 >= 0.25 * slots
     }
 
-    /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
+    /// `(when it was sent, its time over the usual one for its lengths, its time)`; where arrivals move, what follows the number in flight is
     /// taken out too, and where lost requests held a quarter of a closed loop's slots, what was quick since so few shared the server. Where the server knew the beginnings of half of the prompts and is quicker for them, of those alone: that the first prompts of
     /// a kind are slow is the cache's doing.
-    pub(super) fn slowness(&self) -> Vec<(f64, f64)> {
+    pub(super) fn slowness(&self) -> Vec<(f64, f64, f64)> {
         let by_load = ByLoad::of(&self.seen);
         let moved = self.load_moves();
         let known_only = first_token::is_cached(self);
@@ -377,7 +377,7 @@ impl<'a> Look<'a> {
             .filter(|s| !is_relieved(s))
             .map(|s| {
                 let by_load = if moved { by_load.at(s.in_flight) } else { 1.0 };
-                (s.sent, s.slow / by_load)
+                (s.sent, s.slow / by_load, s.request.e2e())
             })
             .collect()
     }

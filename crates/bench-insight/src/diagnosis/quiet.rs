@@ -18,8 +18,9 @@ pub(super) struct Quiet {
     pub(super) ttft: Option<f64>,
     /// The first tokens that this is of.
     firsts: Option<Firsts>,
-    /// Time per token.
+    /// Time per token, and the median gap.
     pub(super) tpot: Option<f64>,
+    pub(super) gap: Option<f64>,
     /// Whether it is of moments of the cell itself: few are in flight then, or the server was quick and so few were.
     pub(super) own: bool,
     /// By how much slower the server was when the cell was measured than when it was quiet.
@@ -102,6 +103,7 @@ impl Quiet {
             ttft: ttft_of(base, look),
             firsts: Firsts::of(&firsts(base)),
             tpot: base.tpot().or_else(|| gap(base.cell)),
+            gap: gap(base.cell),
             own: false,
             by_time: look.slowed / base.slowed,
         }
@@ -133,6 +135,7 @@ impl Quiet {
             ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
             firsts: Firsts::of(&points),
             tpot: median(quiet.iter().filter_map(|s| s.request.tpot()).collect()),
+            gap: None,
             own: true,
             by_time: 1.0,
         })

@@ -264,13 +264,14 @@ fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
         return None;
     }
     let series = series(points, [of_tokens, plain_tokens], looks)?;
-    series.told(series.change(LEFT)?, looks)
+    let change = series.change(LEFT).filter(|of| series.moves_most(of))?;
+    series.told(change, looks)
 }
 
 /// The points of some cells.
 fn of_each<'a, 'b: 'a>(
     looks: impl Iterator<Item = &'a Look<'b>>,
-    points: fn(&Look<'_>) -> Vec<Point>,
+    points: impl Fn(&Look<'_>) -> Vec<Point>,
 ) -> Vec<Point> {
     let own = |(cell, look)| points(look).into_iter().map(move |p| Point { cell, ..p });
     looks.enumerate().flat_map(own).collect()
@@ -369,7 +370,11 @@ pub(super) fn drift(looks: &[&Look<'_>]) -> Option<f64> {
 fn requests(looks: &[&Look<'_>]) -> Option<Series> {
     /// Requests of several users, below which a change cannot be told from chance.
     const OF_SEVERAL: usize = 40;
-    let points = of_each(looks.iter().copied(), whole);
+    // of each cell for itself its usual time per token is a level of its own
+    let one = are_of_one_cell(looks);
+    let points = of_each(looks.iter().copied(), |look| {
+        whole(look, usual_token(look).filter(|_| one))
+    });
     let one_by_one = looks.iter().all(|look| look.concurrency() == Some(1));
     let enough = one_by_one || points.len() >= OF_SEVERAL;
     let mut series = enough.then(|| series(points, [of_whole, plain_whole], looks))??;
@@ -380,20 +385,14 @@ fn requests(looks: &[&Look<'_>]) -> Option<Series> {
     Some(series)
 }
 
-/// The median time per token, where load and lengths tell that of each request of a cell.
-fn explained_tokens(look: &Look<'_>) -> Option<f64> {
-    /// Off on average.
-    const OFF: f64 = 0.03;
+/// The median time per token, where most tell theirs.
+fn usual_token(look: &Look<'_>) -> Option<f64> {
     let points = tokens(look);
-    let usual = median(points.iter().map(|p| p.value).collect())?;
-    let enough = !view::in_bundles(look.cell) && points.len() * 2 >= look.seen.len();
-    let series = enough.then(|| series(points, [of_tokens, plain_tokens], &[look]))??;
-    let left = series.fitted(Shape::One).left;
-    (left <= OFF.powi(2) * series.points.len() as f64).then_some(usual)
+    let most = !view::in_bundles(look.cell) && points.len() * 2 >= look.seen.len();
+    median(points.iter().map(|p| p.value).collect()).filter(|_| most)
 }
 
-fn whole(look: &Look<'_>) -> Vec<Point> {
-    let token = explained_tokens(look);
+fn whole(look: &Look<'_>, token: Option<f64>) -> Vec<Point> {
     let known_only = first_token::is_cached(look);
     let beside = look.under_way();
     let drain = over_time::draining(look);

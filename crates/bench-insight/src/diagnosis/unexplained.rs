@@ -70,28 +70,42 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         return None;
     }
     let slowness = look.slowness();
-    let all: Vec<f64> = slowness.iter().map(|(_, slow)| *slow).collect();
-    if is_one_bell(slowness) {
+    if is_one_bell(
+        slowness
+            .iter()
+            .map(|(sent, slow, _)| (*sent, *slow))
+            .collect(),
+    ) {
         return None;
     }
-    let of = |times: Vec<f64>| {
-        let quick = quantile(times.clone(), 0.25).filter(|quick| *quick > 0.0)?;
-        let (n, all) = (times.len(), times.iter().sum::<f64>());
-        let slow: Vec<f64> = times.into_iter().filter(|t| *t > ALIKE * quick).collect();
-        let lost: f64 = slow.iter().map(|t| t - ALIKE * quick).sum();
+    let of = |times: Vec<(f64, f64)>| {
+        let all: Vec<f64> = times.iter().map(|(slow, _)| *slow).collect();
+        let quick = quantile(all, 0.25).filter(|quick| *quick > 0.0)?;
+        let (n, taken) = (times.len(), times.iter().map(|(_, took)| took).sum::<f64>());
+        let slow = times.into_iter().filter(|(slow, _)| *slow > ALIKE * quick);
+        let slow: Vec<(f64, f64)> = slow.collect();
+        let lost = slow
+            .iter()
+            .map(|(slow, took)| took * (1.0 - ALIKE * quick / slow));
         (n >= FEWEST).then_some(Slow {
             quick,
             share: slow.len() as f64 / n as f64,
-            cost: lost / all,
-            times: slow,
+            cost: lost.sum::<f64>() / taken,
+            times: slow.into_iter().map(|(slow, _)| slow).collect(),
             apart: false,
         })
     };
-    let told = of(all.clone())?;
-    let seen = look.seen.iter().map(|s| s.slow_by_events);
-    let seen = of(seen.filter(|slow| slow.is_finite()).collect());
+    let told = of(slowness
+        .iter()
+        .map(|(_, slow, took)| (*slow, *took))
+        .collect())?;
+    let seen = look
+        .seen
+        .iter()
+        .map(|s| (s.slow_by_events, s.request.e2e()));
+    let seen = of(seen.filter(|(slow, _)| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    let apart = are_two_kinds(all);
+    let apart = are_two_kinds(slowness.into_iter().map(|(_, slow, _)| slow).collect());
     Some(Slow {
         cost,
         apart,
@@ -230,8 +244,9 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let tells = |slow: &Slow| slow.cost >= if slow.apart { super::LEAST } else { COSTS };
     let Some(mut slow) = slow(look).filter(tells) else {
-        // Whole answers may differ too little to tell.
-        return late_and_costly(look)?.finding(look);
+        // Whole answers may differ too little to tell. Of late first tokens what long prompts cost short ones is no longer little.
+        let late = late_and_costly(look)?;
+        return first_token::head_of_line(look, super::LEAST).or_else(|| late.finding(look));
     };
     if let Some(found) = first_token::of_places(look) {
         return Some(found);
@@ -469,7 +484,12 @@ impl Late {
 
 /// A level that comes and goes: slow requests that were sent together.
 fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<Finding> {
-    let usual = median(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
+    let usual = median(
+        look.slowness()
+            .into_iter()
+            .map(|(_, slow, _)| slow)
+            .collect(),
+    )?;
     let high = median(slow.times.clone())?;
     let mut draft = Draft::in_cell(Cause::Step, slow.cost, look.cell);
     let sent = || look.seen.iter().map(|s| s.sent);

@@ -290,7 +290,7 @@ pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
         ""
     };
     let what = format!(
-        "no response in progress{of_one} got a token for {} ({} of the cell)",
+        "no part of any response in progress{of_one} arrived for {} ({} of the cell)",
         text::time(length),
         text::percent(stood / seconds),
     );

@@ -2269,3 +2269,92 @@ fn stops_of_all_are_not_made_by_long_prompts() {
     let (run, samples) = run(&[cell(Asks::Closed(16), lengths, server)], false, 3);
     assert_eq!(found(&run, &samples), [Cause::PeriodicStall]);
 }
+
+/// Some requests of a closed loop that are slow by a coin, of which more happen to come late: half of all are as quick as ever.
+#[test]
+fn slow_requests_that_lie_close_together_are_no_step() {
+    let lengths: Lengths = |_, draw| (draw.whole(5.0, 40.0), draw.whole(20.0, 80.0));
+    for seed in 1..=6 {
+        let asked = Cell {
+            seconds: 14.0,
+            ..cell(Asks::Closed(8), lengths, Server::default())
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        let mut coin = crate::simulated::Noise(seed);
+        let requests = &mut samples[0].requests;
+        let n = requests.len();
+        for (i, request) in requests.iter_mut().enumerate() {
+            let slow = if i * 3 < n { 0.06 } else { 0.28 };
+            if coin.uniform() < slow {
+                let first = request.ttft.unwrap();
+                let streamed = request.e2e() - first;
+                request.end = request.start + Nanos::from_f64(first + 3.0 * streamed);
+            }
+        }
+        let found = found(&run, &samples);
+        assert_eq!(found, [Cause::SlowRequests], "{seed}");
+    }
+}
+
+/// What long prompts cost in a smaller cell is too little to be told there, and is no cause that nobody knows.
+#[test]
+fn long_prompts_explain_late_first_tokens_of_smaller_cells() {
+    let server = Server {
+        blocking: true,
+        step: 18.6,
+        step_each: 0.1,
+        prefill: 0.0,
+        prefill_token: 0.1,
+        ..Server::default()
+    };
+    let lengths: Lengths = |i, draw| {
+        if i % 13 == 6 {
+            (4000, 40)
+        } else {
+            (draw.whole(60.0, 140.0), 40)
+        }
+    };
+    for seed in 1..=4 {
+        let cells = [4, 10].map(|n| Cell {
+            seconds: 18.0,
+            ..cell(Asks::Closed(n), lengths, server.clone())
+        });
+        let (run, samples) = run(&cells, false, seed);
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::SlowRequests), "{seed} {found:?}");
+    }
+}
+
+/// A short request that takes fifteen times as long is as slow as it is, and costs its user no more of the run than its time.
+#[test]
+fn one_short_request_that_stood_still_costs_what_it_took() {
+    let lengths: Lengths = |i, draw| (100, if i == 20 { 14 } else { draw.whole(60.0, 240.0) });
+    let asked = cell(Asks::Closed(1), lengths, Server::default());
+    let (run, mut samples) = run(&[asked], false, 2);
+    let slow = &mut samples[0].requests[20];
+    assert!(slow.output_tokens < Some(20));
+    slow.end = slow.end + Nanos::from_millis(1_800);
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::SlowRequests), "{found:?}");
+}
+
+/// Behind a limit that is full requests queue, and tokens are as slow as at the limit: to raise it and to lower it are no two things to try.
+#[test]
+fn nobody_is_told_to_raise_a_limit_and_to_lower_it() {
+    let server = Server {
+        slots: 8,
+        step_each: 2.0,
+        ..Server::default()
+    };
+    let (run, samples) = run(&sweep(&[1, 8, 20], equal, &server), true, 2);
+    let all = findings(&run, &samples);
+    let found = causes(&all);
+    assert!(
+        found.contains(&Cause::Queueing) && found.contains(&Cause::DecodeSlowsWithLoad),
+        "{found:?}"
+    );
+    let advice = all.iter().flat_map(|f| &f.advice).map(|a| a.action);
+    let advice: Vec<Action> = advice.collect();
+    assert!(advice.contains(&Action::RunMoreAtOnce), "{advice:?}");
+    assert!(!advice.contains(&Action::RunFewerAtOnce), "{advice:?}");
+}

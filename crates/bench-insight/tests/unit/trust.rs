@@ -52,3 +52,33 @@ fn an_overload_is_doubted_under_what_makes_the_server_slow_too() {
     // a queue that a stop leaves is gone some time after
     assert!(!doubted(Cause::Frozen) && !doubted(Cause::ServerGone));
 }
+
+#[test]
+fn what_to_do_about_two_speeds_follows_from_their_cause() {
+    let told = |cause| {
+        let mut found = Draft::new(cause, 0.2).done().unwrap();
+        found.cells = vec!["c8".to_owned()];
+        let seen = TrustReason {
+            next: Some("measure longer, or use a longer warm-up".to_owned()),
+            cell: Some("c8".to_owned()),
+            ..TrustReason::new("not_stationary", TrustVerdict::Doubtful, String::new())
+        };
+        let next = |reasons: Vec<TrustReason>| {
+            let mut trust = Trust::from_reasons(reasons);
+            doubt_mixed_levels(&mut trust, &[found.clone()]);
+            assert_eq!(trust.reasons.len(), 1);
+            trust.reasons[0].next.clone().unwrap()
+        };
+        // whoever saw it first
+        assert_eq!(next(vec![seen]), next(Vec::new()));
+        next(Vec::new())
+    };
+    assert!(told(Cause::ColdStart).contains("longer warm-up"));
+    for cause in [Cause::Step, Cause::Drift] {
+        let next = told(cause);
+        assert!(
+            !next.contains("measure longer") && !next.contains("warm-up"),
+            "{next}"
+        );
+    }
+}

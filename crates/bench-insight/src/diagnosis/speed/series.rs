@@ -521,6 +521,23 @@ impl Series {
             && (stays || quick.count() as f64 >= PART * n as f64)
     }
 
+    /// Whether half of the requests of one load move between the quickest level and the slowest, and not some that are slow by themselves and lie close together.
+    pub(super) fn moves_most(&self, found: &Fitted) -> bool {
+        const PART: f64 = 0.5;
+        /// Of the way between them, within which a request is at one.
+        const NEAR: f64 = 0.1;
+        let (low, high) = ends(&found.slow);
+        let by = (high / low).ln();
+        let half = |level: f64| {
+            let own = self.points.iter().zip(&found.slow);
+            let own = own.filter(|(_, slow)| (*slow / level).ln().abs() <= NEAR * by);
+            median(own.map(|(p, _)| p.value.ln()).collect())
+        };
+        let moved = half(high).zip(half(low)).map(|(high, low)| high - low);
+        let steps = matches!(found.shape, Shape::Levels(_));
+        !steps || self.several || self.open || moved.is_none_or(|moved| moved >= PART * by)
+    }
+
     /// Until when it is slow at first, or most of what falls has fallen.
     pub(super) fn slow_until(&self, found: &Fitted) -> f64 {
         match &found.shape {
