@@ -157,7 +157,10 @@ impl Client {
                 return;
             };
             let replaceable = replaced < REPLACEMENTS;
-            match execution.exchange(connection, request, replaceable).await {
+            match execution
+                .exchange(connection, request, pool, replaceable)
+                .await
+            {
                 ConnectionFate::Reusable(connection) => return pool.give_back(connection),
                 ConnectionFate::Over => return,
                 ConnectionFate::Stale(log) => gone = Some(log),

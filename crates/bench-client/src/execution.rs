@@ -10,7 +10,7 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
 use crate::fault::{ErrorBody, Fault, retry_after, unusable_content};
-use crate::pool::Checkout;
+use crate::pool::{Checkout, Pool};
 use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;
 use crate::socket::ReadLog;
@@ -144,6 +144,7 @@ impl<'a> RequestExecution<'a> {
         &mut self,
         connection: Connection,
         request: HttpRequest<'_>,
+        pool: &Pool,
         replaceable: bool,
     ) -> ConnectionFate {
         let log = Rc::clone(connection.log());
@@ -159,6 +160,9 @@ impl<'a> RequestExecution<'a> {
         let mut transfer = connection.start(request);
         let streaming = request.prepared.is_streaming();
         let ending = self.follow(&mut transfer, &log, streaming).await;
+        if self.exchange.headers.is_some() {
+            pool.note_answer(self.exchange.connection.reused);
+        }
         // A reused connection that the server had closed. llama-server closes after every streamed answer although it announces
         // otherwise: a client that calls this a failure fails by itself.
         let broken = self.exchange.connection.reused && matches!(ending, Ending::Broken(_));
@@ -169,8 +173,8 @@ impl<'a> RequestExecution<'a> {
             _ => false,
         };
         let over = self.clock.now();
-        let is_stale =
-            replaceable && (not_taken || broken && transfer.was_closed_before(begin, over).await);
+        let is_stale = replaceable
+            && (not_taken || broken && transfer.was_closed_before(begin, over, pool.keeps()).await);
         if is_stale {
             self.exchange.connection.replaced += 1;
             // the time that the stale connection cost is the request's

@@ -418,7 +418,7 @@ impl Server {
                 }
                 Err(fault) => fault,
             };
-            let unasked = facts.reused && transfer.was_closed_before(begin, log.now()).await;
+            let unasked = facts.reused && transfer.was_closed_before(begin, log.now(), false).await;
             if !unasked || replaced == REPLACEMENTS {
                 return Err(fault);
             }

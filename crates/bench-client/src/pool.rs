@@ -23,6 +23,8 @@ pub(crate) struct Pool {
     shared: tokio::sync::Mutex<Option<Http2>>,
     /// Whether requests share one connection.
     shares: bool,
+    /// Whether the server answered on a connection that had carried another request.
+    keeps: Cell<bool>,
     tasks: LocalTasks,
 }
 
@@ -43,6 +45,7 @@ impl Pool {
             spare: Spare::default(),
             shared: tokio::sync::Mutex::default(),
             shares: target.http == HttpVersion::Http2,
+            keeps: Cell::new(false),
             tasks,
         }
     }
@@ -87,6 +90,16 @@ impl Pool {
         if self.policy != ConnectionPolicy::PerRequest {
             self.idle.borrow_mut().push(connection);
         }
+    }
+
+    /// Whether the server is known to keep connections.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps.get()
+    }
+
+    /// A head came on a connection that may have been used before.
+    pub(crate) fn note_answer(&self, reused: bool) {
+        self.keeps.set(self.keeps.get() || reused);
     }
 
     /// How many connections are missing so that as many requests at once have one. Idle ones that the server has closed are dropped.

@@ -169,9 +169,15 @@ impl Transfer {
         }
     }
 
-    /// After a break at `now`: whether the server closed the connection without having read the request, which was begun at `begin`. What it may
-    /// have worked on is its failure, however soon it hangs up: to ask again in silence would hide it.
-    pub(crate) async fn was_closed_before(&self, begin: LogPosition, now: Stamp) -> bool {
+    /// After a break at `now`: whether the server closed the connection without having read the request, which was begun at `begin`. What a server that
+    /// `keeps` connections may have worked on is its failure, however soon it hangs up: to ask again in silence would hide it. One that was never seen to
+    /// answer twice on a connection closes them after each answer, also while the next request is on its way.
+    pub(crate) async fn was_closed_before(
+        &self,
+        begin: LogPosition,
+        now: Stamp,
+        keeps: bool,
+    ) -> bool {
         /// Who closes with something unread resets the connection as soon as it runs again.
         const RESETS: Duration = Duration::from_millis(5);
         let (log, peek, nothing_came) = match self {
@@ -182,16 +188,20 @@ impl Transfer {
             return false;
         }
         let state = || peek.and_then(Peek::kernel);
-        let Some(told) = state().filter(|_| log.ended().is_some()) else {
-            let round_trip = state().and_then(|kernel| kernel.round_trip);
-            let took = now - self.sent().unwrap_or(begin.at);
-            return may_be_of_rest(begin.at - log.mark().returned, took, round_trip);
-        };
-        if told.threw_away(begin.written) {
+        let has_ended = log.ended().is_some();
+        let untaken = || has_ended && state().is_some_and(|k| k.threw_away(begin.written));
+        let round_trip = state().and_then(|kernel| kernel.round_trip);
+        let took = now - self.sent().unwrap_or(begin.at);
+        let rested = begin.at - log.mark().returned;
+        if untaken()
+            || may_be_on_its_way(took, round_trip) && (!keeps || !has_ended && rested >= RESTED)
+        {
             return true;
         }
-        tokio::time::sleep(RESETS).await;
-        state().is_some_and(|kernel| kernel.threw_away(begin.written))
+        if has_ended {
+            tokio::time::sleep(RESETS).await;
+        }
+        untaken()
     }
 
     /// After [`Step::End`]: the connection, if it can carry another request. HTTP/2 connections never leave their pool.
@@ -203,15 +213,15 @@ impl Transfer {
     }
 }
 
-/// Whether a connection that ended `took` after a request was sent on it can be one that the server closes because it had rested for so long,
-/// where the kernel does not tell: what ends later than a close that had been on its way was taken.
-fn may_be_of_rest(rested: Nanos, took: Nanos, round_trip: Option<Nanos>) -> bool {
-    /// No server gives up a connection sooner.
-    const RESTED: Nanos = Nanos::from_secs(1);
+/// No server gives up a connection that it keeps sooner. A reset alone is also what comes of that when the request arrives at the same moment.
+const RESTED: Nanos = Nanos::from_secs(1);
+
+/// Whether a connection that ended `took` after a request was sent on it may have been closed before: what ends later than that had been taken.
+fn may_be_on_its_way(took: Nanos, round_trip: Option<Nanos>) -> bool {
     /// For those who close, who may not run at once. The way of the close is one round trip; as much again, since it varies.
     const GRACE: Nanos = Nanos::from_millis(5);
     let round_trip = round_trip.unwrap_or_default();
-    rested >= RESTED && took <= round_trip + round_trip + GRACE
+    took <= round_trip + round_trip + GRACE
 }
 
 /// What the bytes travel through.

@@ -142,6 +142,35 @@ fn a_connection_closed_under_the_second_request_is_replaced_once() {
     server.join();
 }
 
+/// As above, with the next request read while the connection is being closed: nothing that such a server did shows that it keeps any.
+#[test]
+fn a_connection_that_is_closed_after_each_answer_is_replaced_though_the_request_was_read() {
+    in_one_of_some_tries(|| {
+        let closing = |tokens| {
+            let answer = text(&whole_stream(tokens));
+            vec![Act::Request, answer, Act::Request, Act::Close]
+        };
+        let last = vec![Act::Request, text(&whole_stream(1)), Act::Linger];
+        let server = Scripted::start(vec![closing(3), closing(2), last]);
+        let client = client(target(&server.url));
+        let all = run(async {
+            for replaced in [0, 1, 1] {
+                let exchange = ask(&client).await;
+                if came_late(&exchange.outcome) {
+                    return false;
+                }
+                assert_eq!(exchange.connection.replaced, replaced);
+            }
+            drop(client);
+            true
+        });
+        if all {
+            server.join();
+        }
+        all
+    });
+}
+
 /// A server may have worked on what it has read, however soon it hangs up: nobody may ask again in silence.
 #[test]
 fn a_request_that_the_server_read_before_it_hung_up_is_not_asked_again() {
@@ -150,11 +179,15 @@ fn a_request_that_the_server_read_before_it_hung_up_is_not_asked_again() {
         (Act::Reset, FailureKind::Reset),
     ];
     for (end, kind) in ends {
-        let again = vec![Act::Request, text(&whole_stream(1)), Act::Request, end];
-        let server = Scripted::start(vec![again]);
+        let answer = || text(&whole_stream(1));
+        let mut script = vec![Act::Request, answer(), Act::Request, answer()];
+        script.extend([Act::Request, end]);
+        let server = Scripted::start(vec![script]);
         let client = client(target(&server.url));
         let exchange = run(async {
-            assert_eq!(ask(&client).await.outcome, Outcome::Completed);
+            for _ in 0..2 {
+                assert_eq!(ask(&client).await.outcome, Outcome::Completed);
+            }
             ask(&client).await
         });
         let (stage, found, message) = failure(&exchange.outcome);
