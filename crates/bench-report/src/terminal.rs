@@ -61,6 +61,7 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
     blocks.extend(counted.iter().flatten().map(shown_as));
     let all: Vec<&Finding> = run.findings.iter().collect();
     blocks.extend(findings(&all, usize::MAX, 0));
+    blocks.extend(words::nothing_said(run).map(|words| paragraph("", words)));
     let judged = [tables::objectives(run), tables::targets(run)];
     blocks.extend(judged.iter().flatten().map(shown_as));
     blocks.extend(tables::details(run).iter().map(shown_as));
@@ -96,6 +97,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
         more -= 1;
     }
     blocks.extend(findings(&told, most, more));
+    blocks.extend(words::nothing_said(run).map(|words| paragraph("", words)));
     blocks.extend(dir.map(|dir| {
         let dir = shown(dir);
         paragraph(
