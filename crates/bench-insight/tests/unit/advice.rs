@@ -85,7 +85,7 @@ fn a_parameter_comes_with_the_line_that_tries_it() {
 
 #[test]
 fn no_action_is_undone_by_another_of_the_same_cell() {
-    let opposite = |a, b| super::are_opposite(a, b) && super::are_opposite(b, a);
+    let opposite = |a, b| are_opposite(a, b) && are_opposite(b, a);
     assert!(opposite(Action::RunMoreAtOnce, Action::RunFewerAtOnce));
     assert!(opposite(
         Action::LargerPrefillSteps,
