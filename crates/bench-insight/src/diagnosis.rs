@@ -90,7 +90,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .total_cmp(&a.severity)
             .then_with(|| a.code.cmp(&b.code))
     });
-    advise(&mut found, run);
+    advise(&mut found, run, looks);
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
         && !all.iter().chain(&pooled).any(|look| {
             unexplained::cost(look) >= LEAST
@@ -236,7 +236,7 @@ fn without_slow_requests_of_others(found: &mut Vec<Finding>) {
 }
 
 /// What to do about each, but for what was done or cannot help.
-fn advise(found: &mut [Finding], run: &RunRecord) {
+fn advise(found: &mut [Finding], run: &RunRecord, looks: &[Look<'_>]) {
     // Prompts that all begin with a word of their own have no beginning that could be kept.
     let differ = crate::conclude::prompts_differ(run);
     let metrics = |cell: &CellRecord| Signal::Running.of(cell).is_some();
@@ -254,7 +254,12 @@ fn advise(found: &mut [Finding], run: &RunRecord) {
         });
         let actions = finding.advice.iter().map(|advice| advice.action);
         tried.extend(actions.map(|action| (action, finding.cells.clone())));
-        if load::gpu_is_full(run, finding) {
+        let mut own = looks
+            .iter()
+            .filter(|look| finding.cells.contains(&look.cell.id));
+        let below =
+            finding.cause() == Some(Cause::Queueing) && own.all(first_token::is_below_its_limit);
+        if below || load::gpu_is_full(run, finding) {
             let more = |advice: &Advice| advice.action == Action::RunMoreAtOnce;
             finding.advice.retain(|advice| !more(advice));
         }

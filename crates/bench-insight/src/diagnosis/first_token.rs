@@ -4,7 +4,7 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, PhaseSha
 
 use super::fit::two_levels;
 use super::load::in_flight;
-use super::look::{Cover, Line, Look, Prefill, mean, median, squares};
+use super::look::{Cover, Line, Look, Prefill, mean, median, quantile, squares};
 use super::quiet::Quiet;
 use super::{over_time, unexplained};
 use crate::draft::{Draft, of_cell};
@@ -327,6 +327,27 @@ pub(super) fn queued_for(look: &Look<'_>) -> Vec<Evidence> {
     let told = told.into_iter().chain([(Known::Lasted, to - from)]);
     told.map(|(figure, value)| of_cell(figure, value, &look.cell.id))
         .collect()
+}
+
+/// Whether far fewer answers stream while requests wait for their first tokens than at other times: then no limit on running requests is what they wait for.
+pub(super) fn is_below_its_limit(look: &Look<'_>) -> bool {
+    const LATE: f64 = 3.0;
+    const PART: f64 = 0.7;
+    let streaming = look.streams();
+    let firsts = look.seen.iter().filter_map(|s| s.first);
+    let most = quantile(
+        firsts.map(|first| streaming.at(first) as f64).collect(),
+        0.9,
+    );
+    let late = look
+        .prefills()
+        .iter()
+        .filter(|p| p.to - p.sent > LATE * p.quick);
+    let waits = late.map(|p| (p.to - p.sent, streaming.mean(p.sent, p.to)));
+    let (waited, beside) = waits.fold((0.0, 0.0), |(all, sum), (wait, n)| {
+        (all + wait, sum + wait * n)
+    });
+    most.is_some_and(|most| beside < PART * most * waited)
 }
 
 /// What the server tells of waiting.

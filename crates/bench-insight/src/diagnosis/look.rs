@@ -223,23 +223,12 @@ impl<'a> Look<'a> {
         UnderWay::of(self.spans())
     }
 
-    /// Answers that stream, and requests that wait for their first tokens, those of the warm-up and those that were stopped among them.
-    pub(super) fn streams(&self) -> (UnderWay, UnderWay) {
+    /// Answers that stream, those of the warm-up and those that were stopped among them.
+    pub(super) fn streams(&self) -> UnderWay {
         let others = self.warm_up.iter().chain(&self.stopped);
-        let others = others.filter_map(|r| {
-            let sent = self.ns(r.start);
-            Some((sent, sent + r.ttft?, self.ns(r.end)))
-        });
-        let own = self
-            .seen
-            .iter()
-            .map(|s| (s.sent, s.first.unwrap_or(s.end), s.end));
-        let all: Vec<(f64, f64, f64)> = own.chain(others).collect();
-        let waits = all.iter().map(|(sent, first, _)| (*sent, *first));
-        (
-            UnderWay::of(all.iter().map(|(_, first, end)| (*first, *end))),
-            UnderWay::of(waits.chain(self.held())),
-        )
+        let others = others.filter_map(|r| Some((self.ns(r.start) + r.ttft?, self.ns(r.end))));
+        let own = self.seen.iter().filter_map(|s| Some((s.first?, s.end)));
+        UnderWay::of(own.chain(others))
     }
 
     /// Requests under way at evenly spaced instants from the first start to the last.

@@ -149,12 +149,11 @@ fn column(points: &[Point], of: impl Fn(&Point) -> f64) -> Vec<f64> {
     points.iter().map(of).collect()
 }
 
-/// What a time per token follows: answers that stream beside it, prompts that wait or are worked on, what it has to look back at, and what each answer waits for
-/// once.
+/// What a time per token follows: answers that stream beside it, prompts that are worked on, what it has to look back at, and what each answer waits for once. Who
+/// waits in a queue makes nobody slower.
 fn of_tokens(points: &[Point]) -> Vec<Vec<f64>> {
     let mut columns = vec![column(points, |_| 1.0)];
     columns.extend(rising(&column(points, |p| p.beside), 0.5));
-    columns.extend(rising(&column(points, |p| p.waiting), 0.3));
     columns.push(column(points, |p| p.prompts / p.gaps));
     columns.push(column(points, |p| p.firsts / p.gaps));
     columns.push(column(points, |p| p.prompt));
@@ -421,7 +420,6 @@ fn whole(look: &Look<'_>, token: Option<f64>) -> Vec<Point> {
             } else {
                 0.0
             },
-            waiting: 0.0,
             gaps: tokens,
             prompt: new_tokens(s),
             prompts: 0.0,
@@ -486,7 +484,7 @@ impl Firsts {
 fn tokens(look: &Look<'_>) -> Vec<Point> {
     let drain = over_time::draining(look);
     let epoch = look.epoch.get() as f64;
-    let (streaming, waiting) = look.streams();
+    let streaming = look.streams();
     let firsts = Firsts::of(look);
     let (relieved, in_time) = (look.relieved(), read_in_time(look));
     let point = |s: &Seen<'_>| {
@@ -512,7 +510,6 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
             of_it: value * gaps,
             taken: s.end - s.sent,
             beside: streaming.mean(first, s.end),
-            waiting: waiting.mean(first, s.end),
             gaps,
             prompt: new_tokens(s),
             prompts: prompts.max(0.0),

@@ -2358,3 +2358,40 @@ fn nobody_is_told_to_raise_a_limit_and_to_lower_it() {
     assert!(advice.contains(&Action::RunMoreAtOnce), "{advice:?}");
     assert!(!advice.contains(&Action::RunFewerAtOnce), "{advice:?}");
 }
+
+/// As many run at once as at the level before, and each token takes longer: that is the server's, and no load's.
+#[test]
+fn a_server_that_is_slower_at_a_level_behind_its_limit_is_told() {
+    let server = |pace: Pace| Server {
+        slots: 8,
+        step_each: 0.1,
+        ..paced(10.0, 10.0, pace)
+    };
+    let servers = [server(|_| 1.0), server(|_| 1.0), server(|_| 1.7)];
+    let all = one_after_another([4, 8, 20], 12.0, &servers);
+    let found = causes(&all);
+    assert!(found.contains(&Cause::Step), "{found:?}");
+    assert!(!found.contains(&Cause::DecodeSlowsWithLoad), "{found:?}");
+}
+
+/// Who is taken up at some moments only does not wait for a limit that is full.
+#[test]
+fn nobody_is_told_to_raise_a_limit_that_was_not_reached() {
+    let advice = |server: Server| {
+        let asked = cell(Asks::Poisson(5.0), equal, server);
+        let (mut run, samples) = run(&[asked], true, 2);
+        told(&mut run, 0.4, 0.02, &[]);
+        let all = findings(&run, &samples);
+        assert_eq!(causes(&all), [Cause::Queueing]);
+        let advice: Vec<Action> = all[0].advice.iter().map(|a| a.action).collect();
+        advice.contains(&Action::RunMoreAtOnce)
+    };
+    assert!(!advice(Server {
+        admits: Some(900.0),
+        ..Server::default()
+    }));
+    assert!(advice(Server {
+        slots: 4,
+        ..Server::default()
+    }));
+}

@@ -26,7 +26,6 @@ fn point(from: f64, value: f64, beside: f64) -> Point {
         of_it: 1.0,
         taken: 1.0,
         beside,
-        waiting: 0.0,
         gaps: 20.0,
         prompt: 60.0,
         prompts: 0.0,

@@ -42,9 +42,8 @@ pub(super) struct Point {
     /// The time that follows from it, and all that its user waited.
     pub(super) of_it: f64,
     pub(super) taken: f64,
-    /// How many others were under way meanwhile, and how many waited for their first tokens.
+    /// How many others were under way meanwhile.
     pub(super) beside: f64,
-    pub(super) waiting: f64,
     pub(super) gaps: f64,
     /// Prompt tokens of its own, and those of others that were worked on meanwhile.
     pub(super) prompt: f64,
