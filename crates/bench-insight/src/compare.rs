@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::samples::CellSamples;
+use crate::search;
 use crate::text;
 
 pub use bench_metrics::Verdict as ComparisonVerdict;
@@ -75,7 +76,13 @@ pub struct ComparisonRow {
     pub base: f64,
     /// Now.
     pub new: f64,
-    /// Change over the base, a share; absent for a base of 0.
+    /// What a search left open where it found no single figure: `base` is the middle of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_range: Option<Interval>,
+    /// The same of `new`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_range: Option<Interval>,
+    /// Change over the base, a share; absent for a base of 0, and where a side is a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relative: Option<f64>,
     /// Its interval.
@@ -272,6 +279,9 @@ pub fn compare(
     cautions.extend(turns.as_ref().and_then(Turns::caution));
     cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
     cautions.extend(of_other_lengths(&drafts));
+    if both_searched(before, after) {
+        cautions.extend(without_capacity((base, new), !rows.is_empty()));
+    }
     Some(RunComparison {
         base: before.title.clone(),
         new: after.title.clone(),
@@ -322,6 +332,7 @@ fn drafts<'a>(
                     population,
                     other_lengths,
                     same_plan: sides.same_plan,
+                    ranges: [None; 2],
                 });
             }
         }
@@ -504,6 +515,8 @@ struct Draft<'a> {
     population: figures::Population,
     other_lengths: Option<OtherLengths>,
     same_plan: bool,
+    /// Of each side, where it is no single figure.
+    ranges: [Option<Interval>; 2],
 }
 
 /// Why rows are not judged, each reason once.
@@ -560,6 +573,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         tested,
         population,
         other_lengths,
+        ranges: [base_range, new_range],
         ..
     } = draft;
     let relative = tested.relative();
@@ -572,7 +586,11 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         direction: tested.direction,
         base: finite(tested.base)?,
         new: finite(tested.new)?,
-        relative: relative.and_then(|r| finite(r.value)),
+        base_range: *base_range,
+        new_range: *new_range,
+        relative: relative
+            .filter(|_| base_range.or(*new_range).is_none())
+            .and_then(|r| finite(r.value)),
         // Times and rates are not negative, so that nothing falls by more than all of it.
         relative_interval: relative
             .and_then(|r| crate::view::interval(&r))
@@ -728,6 +746,27 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
 fn both_searched(one: &RunRecord, other: &RunRecord) -> bool {
     let searched = |run: &RunRecord| run.analysis.capacity.is_some();
     searched(one) && searched(other)
+}
+
+/// The searches that found no single figure, what they know of it, and whether they are compared all the same.
+fn without_capacity((base, new): (&[&RunRecord], &[&RunRecord]), is_shown: bool) -> Vec<String> {
+    let sides = [("base", base), ("new", new)].into_iter();
+    let all = sides.flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)));
+    let told = all.filter_map(|(side, run)| {
+        let found = run.analysis.capacity.as_ref()?;
+        let known = format!(
+            "the search of the {side} run `{}` found no single figure: the capacity is {}",
+            run.title,
+            search::known_of(found)
+        );
+        let rest = match &found.why {
+            _ if is_shown => String::new(),
+            Some(why) => format!(", since {why}; capacities are not compared"),
+            None => "; capacities are not compared".to_owned(),
+        };
+        found.value.is_none().then(|| known + &rest)
+    });
+    told.collect()
 }
 
 /// In what two searches differ.

@@ -39,7 +39,7 @@ pub struct CellConclusion {
     search: Option<SearchAsked>,
     /// Whether it is a stage of a search, or what one begins with.
     is_stage: bool,
-    /// Where it is a stage at a rate that time is left for.
+    /// Where it is a stage that time is left for.
     left: Option<TimeLeft>,
     measured: usize,
     workers: u32,
@@ -47,28 +47,30 @@ pub struct CellConclusion {
     pushed: u64,
 }
 
-/// The time that a stage at a rate may take, with its warm-up and until its last answer.
-#[derive(Clone, Copy)]
+/// The time that a stage may take, with its warm-up and until its last answer.
+#[derive(Clone)]
 struct TimeLeft {
     seconds: f64,
-    rate: f64,
+    load: Load,
 }
 
 impl TimeLeft {
     fn of(cell: &CellRecord) -> Option<Self> {
         let seconds = (1.0 + bench_metrics::WARM_UP) * cell.stop.duration?.as_secs_f64();
-        let Load::Open { rate_per_s, .. } = cell.load else {
-            return None;
-        };
-        let rate = rate_per_s?;
-        Some(Self { seconds, rate })
+        let load = cell.load.clone();
+        Some(Self { seconds, load })
     }
 
     /// Whether all of it passes until what was sent is answered, at the pace of the answers so far.
-    fn is_used_up(self, elapsed: f64, answers: f64) -> bool {
+    fn is_used_up(&self, elapsed: f64, answers: f64) -> bool {
         /// Answers from which on that is known.
         const KNOWN: f64 = 16.0;
-        let under_way = (self.rate * elapsed - answers).max(0.0);
+        let under_way = match &self.load {
+            Load::Closed { concurrency, .. } => f64::from(*concurrency),
+            Load::Open { rate_per_s, .. } => {
+                (rate_per_s.unwrap_or(0.0) * elapsed - answers).max(0.0)
+            }
+        };
         answers >= KNOWN && elapsed * (1.0 + under_way / answers) >= self.seconds
     }
 }
@@ -157,7 +159,7 @@ impl CellConclusion {
 
     fn is_out_of_time(&self) -> bool {
         let elapsed = |(from, to): (Stamp, Stamp)| (to - from).as_secs_f64();
-        let told = self.left.zip(self.span.map(elapsed));
+        let told = self.left.as_ref().zip(self.span.map(elapsed));
         told.is_some_and(|(left, elapsed)| left.is_used_up(elapsed, self.pushed as f64))
     }
 

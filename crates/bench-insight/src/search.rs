@@ -486,13 +486,8 @@ impl SearchAsked {
         lost > 0 && Self::missed_by(cell, lost as f64 / planned as f64).is_empty()
     }
 
-    /// A load with its unit.
     fn amount(&self, load: f64) -> String {
-        if self.closed {
-            format!("{} in flight", text::grouped(load))
-        } else {
-            format!("{} requests/s", text::number(load))
-        }
+        amount(load, self.closed)
     }
 
     /// What is missed where hardly anything waits: by requests sent one at a time, else by the stage of the lowest load that missed it plainly; and how.
@@ -680,6 +675,34 @@ pub(crate) fn capacity_of(found: &CapacityRecord) -> Option<Estimate> {
     Some(told.unwrap_or(Estimate::unbounded(value, LEVEL)))
 }
 
+/// What lies between the two bounds of a search: their middle, with them as its interval.
+pub(crate) fn range_of(found: &CapacityRecord) -> Option<Estimate> {
+    let (low, high) = (view::positive(found.low?)?, found.high?);
+    Some(Estimate::bounded((low * high).sqrt(), low, high, LEVEL))
+}
+
+/// What is known of a search that found no capacity, in words.
+pub(crate) fn known_of(found: &CapacityRecord) -> String {
+    let closed = found.factor == CONCURRENCY;
+    let amount = |load: f64| amount(load, closed);
+    let number = if closed { text::grouped } else { text::number };
+    match (found.low, found.high) {
+        (Some(low), Some(high)) => format!("between {} and {}", number(low), amount(high)),
+        (Some(low), None) => format!("at least {}", amount(low)),
+        (None, Some(high)) => format!("at most {}", amount(high)),
+        (None, None) => "not known".to_owned(),
+    }
+}
+
+/// A load with its unit.
+fn amount(load: f64, closed: bool) -> String {
+    if closed {
+        format!("{} in flight", text::grouped(load))
+    } else {
+        format!("{} requests/s", text::number(load))
+    }
+}
+
 /// The stage that is nearest to the capacity that a search found, of those that do not lie beyond it; none where none was found.
 pub fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
     let value = run.analysis.capacity.as_ref()?.value?;
@@ -813,10 +836,17 @@ pub(crate) fn of_one_speed(
     let Some(change) = change.flatten() else {
         return found;
     };
+    let id = |stage: usize| stages.get(stage).map_or("", |(_, cell, _)| &cell.id);
     let how = match change {
         SpeedChange::From(stage, times) => format!(
             "from stage {} on, a token took {} times as long as before",
-            stages.get(stage).map_or("", |(_, cell, _)| &cell.id),
+            id(stage),
+            text::number(times)
+        ),
+        SpeedChange::Between([first, last], times) => format!(
+            "in stages {} to {}, a token took {} times as long as in the others",
+            id(first),
+            id(last),
             text::number(times)
         ),
         SpeedChange::Gradual(times) => format!(

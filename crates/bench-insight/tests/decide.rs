@@ -11,7 +11,9 @@ use bench_insight::{
     RegressionRule, RequestSample, capacity, compare, gate,
 };
 use bench_metrics::CompareOptions;
-use bench_schema::{Answer, Fact, Interval, Known, Metric, Nanos, RunRecord, Stamp};
+use bench_schema::{
+    Answer, CapacityRecord, Fact, Interval, Known, Metric, Nanos, RunRecord, SearchEnd, Stamp,
+};
 
 /// The sweep, with an interval of ± 2 % on every quantile and rate.
 fn sweep(title: &str) -> RunRecord {
@@ -780,4 +782,64 @@ fn other_requests_make_no_server_worse() {
     // of one length they are judged, whatever their words are
     let found = compared(&asked(128.0, 1.0), &asked(129.0, 2.0));
     assert!(found.count(ComparisonVerdict::Worse) > 0);
+}
+
+/// A search that ended with no more than two bounds: they are compared, and no change of their middle is told.
+#[test]
+fn searches_that_found_a_range_are_compared_by_it() {
+    let found = |value: Option<f64>, low: Option<f64>, high: Option<f64>, why: &str| {
+        let mut run = load::run("concurrency-sweep");
+        run.analysis.capacity = Some(CapacityRecord {
+            factor: "rate".to_owned(),
+            stopped: SearchEnd::Budget,
+            why: Some(why.to_owned()),
+            value,
+            low,
+            high,
+            precision: 0.05,
+            binding: None,
+            objectives: Vec::new(),
+            left_out: [].into(),
+            requests: 1_500,
+            seconds: 60.0,
+        });
+        run
+    };
+    let held = |base: &RunRecord, new: &RunRecord| {
+        let options = CompareOptions::default();
+        compare(&[base], &[new], ComparedSamples::default(), &options).unwrap()
+    };
+    let base = found(None, Some(60.0), Some(110.0), "the budget is used up");
+    let told = |held: &bench_insight::RunComparison, what: &str| {
+        held.cautions.iter().any(|caution| caution.contains(what))
+    };
+    let worse = held(&base, &found(Some(20.0), Some(18.0), Some(22.0), ""));
+    let row = worse.row("search", "capacity").unwrap();
+    assert_eq!(row.verdict, ComparisonVerdict::Worse, "{row:?}");
+    let is_said = told(&worse, "the capacity is between 60.0 and 110 requests/s");
+    assert!(is_said, "{:?}", worse.cautions);
+    assert_eq!(row.relative, None);
+    let change = row.relative_interval.unwrap();
+    let ends = [18.0 / 110.0 - 1.0, 22.0 / 60.0 - 1.0];
+    assert!((change.low - ends[0]).abs() < 1e-9 && (change.high - ends[1]).abs() < 1e-9);
+    let ends = |range: Option<Interval>| range.map(|range| (range.low, range.high));
+    assert_eq!(ends(row.base_range), Some((60.0, 110.0)));
+    assert_eq!(ends(row.new_range), None);
+    // ranges that overlap say nothing, however little
+    for (low, high) in [(80.0, 140.0), (30.0, 61.0)] {
+        let open = held(&base, &found(None, Some(low), Some(high), ""));
+        let row = open.row("search", "capacity").unwrap();
+        assert_eq!(row.verdict, ComparisonVerdict::CannotTell, "{row:?}");
+    }
+    // without an upper bound there is nothing to compare, and that is said
+    let none = held(
+        &base,
+        &found(None, Some(70.0), None, "no load missed an objective"),
+    );
+    assert!(none.rows.is_empty());
+    let is_said = told(
+        &none,
+        "at least 70.0 requests/s, since no load missed an objective; capacities are not compared",
+    );
+    assert!(is_said, "{:?}", none.cautions);
 }

@@ -8,7 +8,7 @@ pub(crate) mod tables;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_schema::{Cause, CellRecord, RunRecord, TrustVerdict, counted};
+use bench_schema::{Cause, CellRecord, Interval, RunRecord, TrustVerdict, counted};
 
 use crate::html::Page;
 use crate::markdown::conclusions::fastest;
@@ -385,9 +385,11 @@ fn largest(mut rows: Vec<&ComparisonRow>) -> String {
     let size = |row: &ComparisonRow| row.relative.map_or(0.0, f64::abs);
     rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
     let named = rows.iter().take(NAMED).map(|row| {
-        let change = row.relative.map_or_else(String::new, tables::signed);
+        let ends = |i: Interval| format!("{} to {}", tables::signed(i.low), tables::signed(i.high));
+        let change = row.relative.map(tables::signed);
+        let change = change.or_else(|| row.relative_interval.map(ends));
         let cell = text::shortened(&row.cell, 24);
-        format!("{} {change} ({cell})", row.title)
+        format!("{} {} ({cell})", row.title, change.unwrap_or_default())
     });
     let named: Vec<String> = named.collect();
     named.join(", ") + &text::and_more(rows.len(), NAMED)
@@ -410,11 +412,13 @@ fn notes(held: &RunComparison) -> Vec<String> {
         let means = "`.paired` is the mean change of the same requests, request by request";
         all.push(means.to_owned());
     }
-    all.push(format!(
-        "intervals are per row; verdicts are corrected for {} rows, so the probability of any false alarm is {} %",
-        held.rows.len(),
-        percent(held.alpha)
-    ));
+    if !held.rows.is_empty() {
+        all.push(format!(
+            "intervals are per row; verdicts are corrected for {}, so the probability of any false alarm is {} %",
+            counted(held.rows.len(), "row"),
+            percent(held.alpha)
+        ));
+    }
     all
 }
 

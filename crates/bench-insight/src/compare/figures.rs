@@ -8,7 +8,7 @@ use bench_metrics::{
     compare_runs_in_turns, lag_one, paired_figures, straightened, wilson,
 };
 use bench_schema::{
-    CapacityRecord, CellRecord, Direction, Load, Metric, Origin, Rates, RunRecord, Unit,
+    CapacityRecord, CellRecord, Direction, Interval, Load, Metric, Origin, Rates, RunRecord, Unit,
 };
 
 use super::{ComparedSamples, Draft};
@@ -374,40 +374,85 @@ impl Sides<'_> {
     }
 }
 
-/// The capacities that searches found, where each of them found one: of several runs on both sides a figure a run, else by their own intervals.
+/// The capacities that searches found: of several runs on both sides a figure a run, else by their own intervals. A search that found no figure but two bounds is
+/// compared by these; of one without them there is nothing to compare.
 pub(super) fn of_searches<'a>(
     (base, new): (&[&RunRecord], &[&RunRecord]),
     options: &CompareOptions,
 ) -> Option<Draft<'a>> {
     let closed = base.first()?.analysis.capacity.as_ref()?.factor == search::CONCURRENCY;
     let quantity = Quantity::Capacity { closed };
-    let side = |runs: &[&RunRecord]| -> Option<(Vec<Estimate>, u64)> {
-        let found = runs.iter().map(|run| run.analysis.capacity.as_ref());
-        let found: Vec<&CapacityRecord> = found.collect::<Option<_>>()?;
-        let told = found.iter().map(|found| search::capacity_of(found));
-        let requests = found.iter().map(|found| found.requests).sum();
-        Some((told.collect::<Option<_>>()?, requests))
-    };
-    let ((base, of_base), (new, of_new)) = (side(base)?, side(new)?);
-    let values = |all: &[Estimate]| all.iter().map(|of| of.value).collect::<Vec<_>>();
     let direction = quantity.direction();
-    let tested = match (base.as_slice(), new.as_slice()) {
-        ([_, _, ..], [_, _, ..]) => {
-            compare_runs(&values(&base), &values(&new), direction, options)?
-        }
-        (base, new) => compare_estimates(base.first()?, new.first()?, direction, options),
+    let side = |runs: &[&RunRecord]| -> Option<Vec<CapacityRecord>> {
+        let found = runs.iter().map(|run| run.analysis.capacity.clone());
+        found.collect()
     };
+    let (base, new) = (side(base)?, side(new)?);
+    let by_run = base.len() > 1 && new.len() > 1;
+    let (tested, ranges) = if by_run {
+        let values = |all: &[CapacityRecord]| -> Option<Vec<f64>> {
+            let all = all
+                .iter()
+                .map(|found| Some(search::capacity_of(found)?.value));
+            all.collect()
+        };
+        let tested = compare_runs(&values(&base)?, &values(&new)?, direction, options)?;
+        (tested, [None; 2])
+    } else {
+        by_bounds((base.first()?, new.first()?), direction, options)?
+    };
+    let requests = |all: &[CapacityRecord]| all.iter().map(|found| found.requests).sum();
     Some(Draft {
         quantity,
         cell: "search",
         tested,
         population: Population {
             name: "all stages",
-            n: (of_base, of_new),
+            n: (requests(&base), requests(&new)),
         },
         other_lengths: None,
         same_plan: true,
+        ranges,
     })
+}
+
+/// Two capacities by their intervals, with what is a range and no figure. Of a range nothing is known but its ends, so that the difference may be any between those.
+fn by_bounds(
+    (base, new): (&CapacityRecord, &CapacityRecord),
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<(Tested, [Option<Interval>; 2])> {
+    let told = |found| {
+        let figure = search::capacity_of(found);
+        let range = search::range_of(found).filter(|_| figure.is_none());
+        let bounds = range.as_ref().and_then(view::interval);
+        Some((figure.or(range)?, bounds))
+    };
+    let ((base, of_base), (new, of_new)) = (told(base)?, told(new)?);
+    let tested = compare_estimates(&base, &new, direction, options);
+    let ends = base.bounds().zip(new.bounds());
+    let (Some((before, after)), true) = (ends, of_base.or(of_new).is_some()) else {
+        return Some((tested, [of_base, of_new]));
+    };
+    let change = |new: f64, base: f64| tested.base * (new / base - 1.0);
+    let difference = Estimate {
+        low: Some(change(after.0, before.1)),
+        high: Some(change(after.1, before.0)),
+        ..tested.difference
+    };
+    let p = if after.0 <= before.1 && before.0 <= after.1 {
+        1.0
+    } else {
+        tested.p
+    };
+    let tested = Tested {
+        difference,
+        p,
+        adjusted_p: p,
+        detectable: None,
+        ..tested
+    };
+    Some((tested, [of_base, of_new]))
 }
 
 /// What the requests of all closed loops say together, request by request, where those of each cell are too few: cells one after the other, as they ran.
@@ -438,6 +483,7 @@ pub(super) fn together<'a>(cells: &[Sides<'_>], options: &CompareOptions) -> Vec
                 n: (n, n),
             },
             same_plan: true,
+            ranges: [None; 2],
         })
     };
     METRICS.iter().filter_map(draft).collect()

@@ -176,6 +176,7 @@ fn known(comparison: &RunComparison) -> String {
     let mut names: Vec<&str> = comparison
         .rows
         .iter()
+        .filter(|row| row.relative.is_some())
         .map(|row| row.quantity.as_str())
         .collect();
     names.sort_unstable();

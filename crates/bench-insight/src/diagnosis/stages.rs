@@ -46,6 +46,8 @@ pub(crate) fn swing(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<(f64
 pub(crate) enum SpeedChange {
     /// From the stage at this place of those that were given on: how many times as long a token took.
     From(usize, f64),
+    /// From the stage at one place to that at another: how many times as long a token took as in the others.
+    Between([usize; 2], f64),
     /// More with each stage: how many times as long a token took in the last one as in the first.
     Gradual(f64),
 }
@@ -73,7 +75,9 @@ pub(crate) fn change(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<Spe
         Some(Speed { place, load, slow })
     });
     let speeds: Vec<Speed> = speeds.collect();
-    step(&speeds).or_else(|| gradual(&speeds))
+    step(&speeds)
+        .or_else(|| for_a_while(&speeds))
+        .or_else(|| gradual(&speeds))
 }
 
 /// How slow the server was in the stage at a place, as a logarithm around 0, and the load of that.
@@ -174,21 +178,52 @@ fn step(told: &[Speed]) -> Option<SpeedChange> {
     for meanwhile in [0, 1] {
         for at in EACH..told.len().saturating_sub(EACH + meanwhile - 1) {
             let (before, after) = (told.get(..at)?, told.get(at + meanwhile..)?);
-            let apart = middle(after) - middle(before);
-            let (slow, quick) = if apart > 0.0 {
-                (after, before)
-            } else {
-                (before, after)
-            };
-            let ((low, high), (least, most)) = (ends(slow), ends(quick));
-            let clear = (low - most) / ((high - low).max(most - least) + ALIKE);
             let from = after.first()?.place;
-            if apart.abs() > TOLD && clear > best.0 && !more_load_does_it(slow, quick) {
-                best = (clear, Some(SpeedChange::From(from, apart.exp())));
+            if let Some((clear, times)) = apart(before, after).filter(|(c, _)| *c > best.0) {
+                best = (clear, Some(SpeedChange::From(from, times)));
             }
         }
     }
     best.1
+}
+
+/// A change after which the server was as before: all stages of a while are slower than all others, or quicker, by more than they differ among themselves. Those in
+/// which it came and went may be in between.
+fn for_a_while(told: &[Speed]) -> Option<SpeedChange> {
+    /// Stages beside that while, at least, on both sides together.
+    const OTHERS: usize = 3;
+    let mut best: (f64, Option<SpeedChange>) = (APART, None);
+    let n = told.len();
+    for (from, to) in (1..n).flat_map(|from| (from + EACH..n).map(move |to| (from, to))) {
+        let within = told.get(from..to)?;
+        for (came, went) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let before = told.get(..from - came)?;
+            let after = told.get(to + went..).unwrap_or_default();
+            let others = [before, after].concat();
+            if before.is_empty() || after.is_empty() || others.len() < OTHERS {
+                continue;
+            }
+            if let Some((clear, times)) = apart(&others, within).filter(|(c, _)| *c > best.0) {
+                let ends = [within.first()?.place, within.last()?.place];
+                best = (clear, Some(SpeedChange::Between(ends, times)));
+            }
+        }
+    }
+    best.1
+}
+
+/// How clearly the second of two groups of stages is of another speed than the first, and how many times as long a token took; nothing where that is too little, and
+/// where more load would make it so.
+fn apart(usual: &[Speed], others: &[Speed]) -> Option<(f64, f64)> {
+    let apart = middle(others) - middle(usual);
+    let (slow, quick) = if apart > 0.0 {
+        (others, usual)
+    } else {
+        (usual, others)
+    };
+    let ((low, high), (least, most)) = (ends(slow), ends(quick));
+    let clear = (low - most) / ((high - low).max(most - least) + ALIKE);
+    (apart.abs() > TOLD && !more_load_does_it(slow, quick)).then(|| (clear, apart.exp()))
 }
 
 /// Stages that all but follow each other.

@@ -101,6 +101,24 @@ fn a_server_that_becomes_slower_during_a_search_is_noticed() {
 }
 
 #[test]
+fn a_server_that_is_slower_for_a_while_during_a_search_is_noticed() {
+    let slower = |at: f64| if (30.0..60.0).contains(&at) { 1.5 } else { 1.0 };
+    let found = changed(|at, _| 0.005 * slower(at));
+    let Some(SpeedChange::Between([from, to], times)) = found else {
+        panic!("{found:?}");
+    };
+    assert!(
+        (4..=5).contains(&from) && (6..=7).contains(&to),
+        "{found:?}"
+    );
+    assert!((times - 1.5).abs() < 0.1, "{times}");
+    // of more load alone
+    let load = |stage: usize| if (4..7).contains(&stage) { 40.0 } else { 30.0 };
+    let at_more = |_, load: f64| 0.005 * if load > 34.0 { 1.5 } else { 1.0 };
+    assert_eq!(with_stages(load, at_more, change), None);
+}
+
+#[test]
 fn a_server_that_keeps_its_speed_does_not_change_although_its_load_does() {
     assert_eq!(changed(|_, _| 0.005), None);
     assert_eq!(changed(|_, load| 0.005 * (load / 36.0).powi(3)), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_schema::{CellRecord, Metric, RunRecord};
+use bench_schema::{CellRecord, Interval, Metric, RunRecord};
 use serde_json::Value;
 
 use super::Study;
@@ -28,14 +28,22 @@ pub(super) fn changes(held: &RunComparison) -> Table {
     for row in &held.rows {
         let (scale, unit) = scale_of(row.unit);
         let number = |value: f64| short(value / scale);
-        let known = |words: Option<String>| words.unwrap_or_else(|| "–".to_owned());
+        let known = |value: f64, range: Option<Interval>| match range {
+            Some(range) => format!("{} to {}", number(range.low), number(range.high)),
+            None => number(value),
+        };
+        let told = |words: Option<String>| words.unwrap_or_else(|| "–".to_owned());
         let interval = row.relative_interval;
         let words = [
             shortened(&row.cell, 60),
             row.quantity.clone(),
-            known(row.relative.map(signed)),
-            known(interval.map(|i| format!("{} to {}", signed(i.low), signed(i.high)))),
-            format!("{} → {} {unit}", number(row.base), number(row.new)),
+            told(row.relative.map(signed)),
+            told(interval.map(|i| format!("{} to {}", signed(i.low), signed(i.high)))),
+            format!(
+                "{} → {} {unit}",
+                known(row.base, row.base_range),
+                known(row.new, row.new_range)
+            ),
             population(row),
         ];
         table.push(

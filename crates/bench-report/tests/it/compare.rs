@@ -121,11 +121,12 @@ fn titles_of_two_runs_go_from_the_baseline_to_the_other() {
     }
 }
 
-/// The golden sweep as a search that found this capacity, or none.
-fn searched(value: Option<f64>) -> RunRecord {
+/// The golden sweep as a search that found this capacity, or these bounds, or none.
+fn searched(value: Option<f64>, bounds: [Option<f64>; 2]) -> RunRecord {
     let mut run = runs::sweep();
+    let [low, high] = bounds;
     let capacity = json!({
-        "factor": "concurrency", "stopped": "budget", "value": value, "low": 1.0, "high": 9.0, "precision": 0.05, "objectives": [],
+        "factor": "concurrency", "stopped": "budget", "value": value, "low": low, "high": high, "precision": 0.05, "objectives": [],
         "requests": 100, "seconds": 60.0,
     });
     run.analysis.capacity = Some(serde_json::from_value(capacity).unwrap());
@@ -134,12 +135,33 @@ fn searched(value: Option<f64>) -> RunRecord {
 
 #[test]
 fn what_one_search_found_is_not_said_of_one_that_found_nothing() {
-    let runs = [searched(None), searched(Some(4.0))];
-    let page = compare::html(&study(&runs, None).unwrap()).unwrap();
+    for bounds in [[None; 2], [Some(1.0), None]] {
+        let other = searched(Some(4.0), [Some(3.0), Some(5.0)]);
+        let runs = [searched(None, bounds), other];
+        let page = compare::html(&study(&runs, None).unwrap()).unwrap();
+        assert!(!page.contains("in every run"));
+        assert!(page.contains("in run 1 at the best cell of each run"));
+        assert!(page.contains("nothing to compare, since a search found no capacity"));
+        assert!(!page.contains("no common cells"));
+    }
+}
+
+#[test]
+fn of_a_search_that_found_a_range_the_range_is_shown() {
+    let range = searched(None, [Some(10.0), Some(30.0)]);
+    let runs = [range, searched(Some(4.0), [Some(3.0), Some(5.0)])];
+    let study = study(&runs, None).unwrap();
+    for shown in [
+        compare::markdown(&study),
+        compare::terminal(&held(&[&runs[0]], &[&runs[1]])),
+    ] {
+        assert!(shown.contains("10 to 30 → 4"), "{shown}");
+        assert!(!shown.contains("nothing to compare"), "{shown}");
+    }
+    let page = compare::html(&study).unwrap();
+    assert!(page.contains("capacity in flight -90.0 % to -50.0 % (search)"));
     assert!(!page.contains("in every run"));
     assert!(page.contains("in run 1 at the best cell of each run"));
-    assert!(page.contains("nothing to compare, since a search found no capacity"));
-    assert!(!page.contains("no common cells"));
 }
 
 #[test]
