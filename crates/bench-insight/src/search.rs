@@ -416,9 +416,17 @@ impl SearchAsked {
             );
         }
         let sides = search.map_or([None; 2], |search| search.sides(&stages));
+        let is_between = self.loads(cells).any(
+            |(load, _)| matches!(sides, [Some(met), Some(missed)] if met < load && load < missed),
+        );
         let known = match sides.map(|load| load.map(|load| self.amount(load))) {
             [Some(met), Some(missed)] => format!(
-                "too few of its stages were long and near the capacity: those up to {met} met the objectives, and one at {missed} missed one"
+                "too few of its stages were long and near the capacity: all of them up to {met} met the objectives, one at {missed} missed one{}",
+                if is_between {
+                    ", and those between are not alike"
+                } else {
+                    ""
+                }
             ),
             [Some(met), None] => format!("no load missed an objective, up to {met}"),
             [None, Some(missed)] => {
@@ -724,15 +732,21 @@ pub(crate) fn stage_up_to(run: &RunRecord, most: f64) -> Option<&CellRecord> {
 }
 
 /// The cells that are judged, and those of the others that bound the answer from above or in which the server was away. Of a search the first are the stages that its
-/// answer rests on, for what is beyond the capacity is overloaded on purpose, and what is left out has no say; where it found none, and where nothing was searched, any cell.
+/// answer rests on, for what is beyond the capacity is overloaded on purpose, and what is left out has no say; where it found none, any cell that is not known to be
+/// beyond it, and where nothing was searched, any cell.
 pub(crate) fn judged(
     found: Option<&CapacityRecord>,
     cells: Vec<CellRecord>,
 ) -> (Vec<CellRecord>, Vec<CellRecord>) {
-    let Some((found, value)) = found.and_then(|found| Some((found, found.value?))) else {
+    let Some(found) = found else {
         return (cells, Vec::new());
     };
     let load = |cell: &CellRecord| load_of(cell, found.factor == CONCURRENCY);
+    let Some(value) = found.value else {
+        let beyond = beyond(found, &cells).unwrap_or(f64::INFINITY);
+        let is_less = |cell: &CellRecord| load(cell).is_none_or(|load| load < beyond);
+        return cells.into_iter().partition(is_less);
+    };
     let has_a_say = |cell: &CellRecord| {
         let measured = cell.counts.planned > 0 && load(cell).is_some();
         measured && (!found.left_out.contains_key(&cell.id) || away(cell).is_some())
@@ -740,6 +754,23 @@ pub(crate) fn judged(
     let high = found.high.unwrap_or(value);
     let stages = cells.into_iter().filter(has_a_say);
     stages.partition(|cell| away(cell).is_none() && load(cell).is_some_and(|load| load <= high))
+}
+
+/// The lowest load that a search knows to be beyond the capacity, though it ran out of budget before it found that: an objective was plainly missed there, not by
+/// failures, and all were met at less.
+fn beyond(found: &CapacityRecord, cells: &[CellRecord]) -> Option<f64> {
+    let stages = cells.iter().filter_map(|cell| {
+        let load = load_of(cell, found.factor == CONCURRENCY)?;
+        (!found.left_out.contains_key(&cell.id)).then_some((load, cell))
+    });
+    let stages: Vec<(f64, &CellRecord)> = stages.collect();
+    let is_missed =
+        |cell: &CellRecord| is_plainly_missed(cell) && !SearchAsked::is_missed_by_failures(cell);
+    let missed = stages.iter().filter(|(_, cell)| is_missed(cell));
+    let missed = missed.map(|(load, _)| *load).reduce(f64::min)?;
+    let is_met = |cell: &CellRecord| SearchAsked::missed_by(cell, 0.0).is_empty();
+    let mut less = stages.iter().filter(|(load, _)| *load < missed);
+    (found.stopped == SearchEnd::Budget && less.any(|(_, cell)| is_met(cell))).then_some(missed)
 }
 
 /// What says that the server stood still or was away, of stages that only bound the answer: no load makes it do that.

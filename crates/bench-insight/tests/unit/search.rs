@@ -190,7 +190,7 @@ fn what_short_stages_say_is_not_told_as_known() {
     );
     let why = found.why.unwrap();
     assert!(
-        why.contains("near the capacity: those up to 1 in flight met the objectives, and one at 2 in flight missed one"),
+        why.contains("near the capacity: all of them up to 1 in flight met the objectives, one at 2 in flight missed one:"),
         "{why}"
     );
     // one in flight is a value, though its interval ends just below two
@@ -434,6 +434,47 @@ fn a_server_that_fails_is_not_told_as_one_that_is_slow() {
 }
 
 #[test]
+fn an_overload_that_the_search_itself_made_is_not_held_against_the_server() {
+    let cells = [
+        (0.0, 1.0, 5),
+        (3.7, 1.0, 30),
+        (14.7, 0.2, 65),
+        (8.2, 0.25, 46),
+        (6.9, 0.93, 94),
+        (7.4, 1.0, 33),
+    ]
+    .map(|(load, within, n)| {
+        let mut cell = stage(false, load, (within, n, n));
+        cell.id = format!("r{load}");
+        cell
+    });
+    let found = CapacityRecord {
+        stopped: SearchEnd::Budget,
+        value: None,
+        ..spent(false, &cells)
+    };
+    let ids = |cells: &[CellRecord]| cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>();
+    let (rests_on, bounds) = judged(Some(&found), cells.to_vec());
+    assert_eq!(ids(&bounds), ["r14.7", "r8.2"]);
+    assert_eq!(rests_on.len(), 4);
+    // what fails is no load that is too much, and where no load met the objectives something is wrong with the server
+    let failing = cells.clone().map(|mut cell| {
+        cell.counts.completed = cell.counts.planned / 5;
+        cell.counts.failed = cell.counts.planned - cell.counts.completed;
+        cell
+    });
+    assert_eq!(judged(Some(&found), failing.to_vec()).1, []);
+    let missed = &cells[2..4];
+    assert_eq!(judged(Some(&found), missed.to_vec()).1, []);
+    // stages that contradict each other bound nothing
+    let unsteady = CapacityRecord {
+        stopped: SearchEnd::Unsteady,
+        ..found
+    };
+    assert_eq!(judged(Some(&unsteady), cells.to_vec()).1, []);
+}
+
+#[test]
 fn a_server_that_stands_still_is_told_of_a_stage_that_only_bounds_the_answer() {
     let run = RunRecord::from_json(include_str!("../../../../fixtures/results/v1.2/run.json"));
     let mut run = run.unwrap();
@@ -455,6 +496,8 @@ fn a_server_that_stands_still_is_told_of_a_stage_that_only_bounds_the_answer() {
         (vec!["r75.3".to_owned()], vec!["r94.6".to_owned()])
     );
     let (rests_on, bounds) = judged(None, cells.to_vec());
+    assert_eq!((rests_on.len(), bounds.len()), (3, 0));
+    let (rests_on, bounds) = judged(Some(&spent(false, &cells)), cells.to_vec());
     assert_eq!((rests_on.len(), bounds.len()), (3, 0));
 
     let reason = |code: &str| TrustReason::new(code, TrustVerdict::Doubtful, String::new());
