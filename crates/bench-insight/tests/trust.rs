@@ -425,6 +425,22 @@ fn lateness_counts_in_an_open_loop_only() {
 }
 
 #[test]
+fn lateness_that_moves_no_figure_by_two_hundredths_is_no_reason() {
+    // a burst of 20 leaves within 1.53 ms
+    let first_token = |ms: f64| {
+        open(|c| {
+            c.metrics.insert(Metric::Lateness, lateness(1_530.0));
+            let mut ttft = lateness(ms * 1e3);
+            ttft.quantiles[0].q = 0.5;
+            c.metrics.insert(Metric::Ttft.from_origin(c.headline), ttft);
+        })
+    };
+    assert!(judged(&[first_token(337.0)]).reasons.is_empty());
+    let quick = judged(&[first_token(70.0)]);
+    speaks(&quick, "lateness", TrustVerdict::Doubtful);
+}
+
+#[test]
 fn a_client_with_a_core_to_spare_is_not_told_to_take_more_workers() {
     let said = |busiest, stolen| {
         let late = open(|c| {

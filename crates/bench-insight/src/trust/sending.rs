@@ -7,7 +7,8 @@ use super::{Limits, Scene, Seen, stamps, usual_next};
 use crate::signals::derived;
 use crate::{text, view};
 
-/// Of 1 ms and 1 % of the mean gap the larger: below a millisecond no server can tell, and a slow schedule forgives more.
+/// Of 1 ms, 1 % of the mean gap and 2 % of the median TTFT the largest: below a millisecond no server can tell, a slow schedule forgives more, and what is less than
+/// that part of the shortest time that holds it moves no figure by more.
 pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     let Load::Open { rate_per_s, .. } = scene.cell.load else {
         return None;
@@ -16,7 +17,10 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     let planned = scene.cell.windows.whole.as_ref()?.offered_requests_per_s;
     let gap = 1e9 / view::positive(planned.or(rate_per_s)?)?;
     let p99 = view::quantile(scene.cell, Metric::Lateness, 0.99)?;
-    let doubtful = (0.01 * gap).max(1e6);
+    let median = |metric| view::quantile(scene.cell, metric, 0.5);
+    let shortest = median(Metric::Ttft).or_else(|| median(Metric::E2e));
+    let unseen = shortest.map_or(0.0, |shortest| stamps::LIMITS.0 * shortest);
+    let doubtful = (0.01 * gap).max(unseen).max(1e6);
     let what = format!(
         "requests were sent late: lateness p99 is {} at a mean gap of {}",
         text::time(p99),
