@@ -145,7 +145,8 @@ pub(crate) fn behind_with(cell: &CellRecord, cut_off: u64) -> Option<Behind> {
     (served < least * answered).then_some(Behind {
         offered,
         answered,
-        served,
+        // the row has less where less was answered
+        served: rates.requests_per_s.map_or(served, |row| row.min(served)),
     })
 }
 

@@ -165,12 +165,26 @@ pub(crate) fn amount(evidence: &Evidence) -> String {
         Known::TailRatio,
         Known::ScalingFactor,
     ];
+    if evidence.figure == Known::TimesAsMany.into() {
+        return times_as_many(evidence.value);
+    }
     if let Figure::Known(figure) = &evidence.figure
         && (ratios.contains(figure) || level.contains(figure) && evidence.unit == Unit::Ratio)
     {
         return format!("{}×", number::short(evidence.value));
     }
     value(evidence.value, evidence.unit)
+}
+
+/// From here on it does not matter how many times as many requests would decide something.
+pub(crate) const FAR_TOO_FEW: f64 = 100.0;
+
+/// `about 3`, `more than 100`.
+fn times_as_many(times: f64) -> String {
+    if times > FAR_TOO_FEW {
+        return format!("more than {}", significant(FAR_TOO_FEW));
+    }
+    format!("about {}", value(times, Unit::Count))
 }
 
 /// The numbers of a finding by name.
@@ -191,6 +205,10 @@ impl<'a> Numbers<'a> {
         }
         let mut all = self.all(*Known::ALL.iter().find(|known| known.as_str() == name)?);
         let first = *all.first()?;
+        // what begins with the cell needs no time
+        if first.figure == Known::At.into() && first.value < 1e6 {
+            return None;
+        }
         Some(match how {
             "of" => text::shortened(first.of.as_deref()?, 60),
             "bare" => number::short(first.value),
@@ -425,14 +443,14 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
     let times = decide.first().zip(decide.last()).map(|(least, most)| {
         let span = match [least, most].map(|e| amount(e)) {
             [least, most] if least == most => most,
-            [least, most] => format!("{least} to {most}"),
+            [least, most] => format!("{least} to {}", most.trim_start_matches("about ")),
         };
         // where the share lies on what is asked, no number would
         let of_them = match decide.len() {
             n if n < cells => format!(" in {n} of them"),
             _ => String::new(),
         };
-        format!("about {span} times as many requests needed to decide{of_them}")
+        format!("{span} times as many requests needed to decide{of_them}")
     });
     // where no answer has the value no share was measured
     let has_share = |v: &&Evidence| {

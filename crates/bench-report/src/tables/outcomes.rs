@@ -190,7 +190,9 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
         })
         .text("needed to decide", |(.., outcome)| {
             Some(match bench_insight::times_to_decide(outcome)? {
-                times if times > 100.0 => "more than 100× the requests".to_owned(),
+                times if times > words::FAR_TOO_FEW => {
+                    format!("more than {}× the requests", words::FAR_TOO_FEW)
+                }
                 times => format!("{times}× the requests"),
             })
         })

@@ -111,6 +111,24 @@ fn an_old_finding_says_what_it_said() {
 }
 
 #[test]
+fn what_begins_with_the_first_request_is_not_told_to_begin_after_it() {
+    let gone = |at: f64| {
+        let mut found = Finding::new(Cause::ServerGone, 1.0);
+        found.cells = vec!["c6".to_owned()];
+        found.evidence = vec![
+            Evidence::new(Known::At.into(), at, Unit::Ns),
+            Evidence::new(Known::FailedShare.into(), 1.0, Unit::Ratio),
+        ];
+        headline(&found)
+    };
+    let lost = "100 % of the requests were lost";
+    let said = format!("no request succeeded until the cell ended in c6: {lost}");
+    assert_eq!(gone(0.0), said);
+    let later = ", starting 2.00 s after the first request: ";
+    assert_eq!(gone(2e9), said.replace(": ", later));
+}
+
+#[test]
 fn overload_is_told_with_both_rates() {
     let mut found = Finding::new(Cause::Overload, 0.5);
     found.cells = vec!["r20".to_owned()];
@@ -211,6 +229,14 @@ fn what_nobody_can_tell_says_how_much_more_would_decide_with_and_without_ends() 
         headline(&found),
         format!("the data cannot decide P95 TTFT ≤ 200 ms in 2 cells (about 3 to 5 {decide}")
     );
+    // a number that nobody can use is none
+    let mut far = found.clone();
+    far.evidence
+        .push(number(Known::Limit, "c32", 2e8, Unit::Ns));
+    far.evidence
+        .push(number(Known::TimesAsMany, "c32", 12_340.0, Unit::Count));
+    let said = "in 3 cells (about 3 to more than 100 times as many requests needed to decide)";
+    assert!(headline(&far).ends_with(said), "{}", headline(&far));
     // of one that no answer has a value of
     let mut none = Finding::new(Answer::SloUndecided, 0.0);
     none.evidence = vec![
