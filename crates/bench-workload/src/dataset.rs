@@ -70,8 +70,11 @@ const MOST_GROUPS: u64 = 1_000;
 
 impl DatasetSpec {
     /// The labels that its requests can have, as far as that can be known beforehand: `None` where they are too many, or its file is long or cannot be read.
-    pub fn use_cases(&self) -> Option<BTreeSet<String>> {
+    /// `sized`: whether the lengths of answers are asked for, and not those of the dataset.
+    pub fn use_cases(&self, sized: bool) -> Option<BTreeSet<String>> {
         match self {
+            // short and long answers are what they are
+            Self::Mixed if sized => Some(BTreeSet::new()),
             Self::Mixed => Some(crate::USE_CASES.map(|case| case.name.to_owned()).into()),
             Self::Study(study) => Some([study.name().to_owned()].into()),
             Self::Prefix { groups, .. } => (*groups <= MOST_GROUPS).then(|| {

@@ -135,6 +135,19 @@ fn the_mixed_workload_has_its_use_cases_in_their_proportions() -> Result<(), Pro
 }
 
 #[test]
+fn answers_of_a_length_that_is_asked_for_are_of_no_use_case() -> Result<(), Problem> {
+    let spec = PlanSpec {
+        output: Some("64".parse()?),
+        ..spec("mixed")?
+    };
+    for planned in all(&plan(spec)?)? {
+        assert_eq!(planned.item.request.max_tokens, Some(64));
+        assert_eq!(planned.item.use_case, None);
+    }
+    Ok(())
+}
+
+#[test]
 fn study_prompts_keep_their_number_of_words_behind_a_salt() -> Result<(), Problem> {
     for (dataset, words) in [
         ("study:short", 5),

@@ -489,13 +489,15 @@ fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError
 
 /// The use cases that requests can be of, where the datasets tell.
 fn use_cases(cells: &[Cell]) -> Option<BTreeSet<String>> {
-    let mut datasets: Vec<&DatasetSpec> = Vec::new();
+    let mut datasets: Vec<(&DatasetSpec, bool)> = Vec::new();
     for cell in cells {
-        if !datasets.contains(&&cell.dataset) {
-            datasets.push(&cell.dataset);
+        let of_it = (&cell.dataset, cell.output.is_some());
+        if !datasets.contains(&of_it) {
+            datasets.push(of_it);
         }
     }
-    let known: Option<Vec<_>> = datasets.iter().map(|dataset| dataset.use_cases()).collect();
+    let known = datasets.iter();
+    let known: Option<Vec<_>> = known.map(|(of, sized)| of.use_cases(*sized)).collect();
     Some(known?.into_iter().flatten().collect())
 }
 
@@ -504,9 +506,7 @@ fn no_use_case(name: &str, known: &BTreeSet<String>) -> Option<(String, String)>
     let (few, more) = (known.iter().take(MOST_NAMED), known.len() > MOST_NAMED);
     let few: Vec<&str> = few.map(String::as_str).collect();
     let help = match few.as_slice() {
-        [] => {
-            "this dataset has no use cases; remove the use case to include all requests".to_owned()
-        }
+        [] => "these requests have no use cases (those of `mixed` have none with `--output-tokens`); remove the use case to include all requests".to_owned(),
         few => format!(
             "the use cases are {}{}",
             few.join(", "),

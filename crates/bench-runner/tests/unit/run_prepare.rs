@@ -89,6 +89,18 @@ fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measure
 }
 
 #[test]
+fn with_answers_of_a_length_that_is_asked_for_there_are_no_use_cases() {
+    let args = ["--slo", "ttft=1s@short-qa", "--output-tokens", "64"];
+    let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
+    let cells = [Cell::of(&settings, Load::closed(2), DatasetSpec::Mixed)];
+    let said = objectives_are_of(&cells, &settings)
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("no use case `short-qa`"), "{said}");
+    assert!(said.contains("`--output-tokens`"), "{said}");
+}
+
+#[test]
 fn an_objective_of_a_use_case_that_no_request_has_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("prompts.jsonl");

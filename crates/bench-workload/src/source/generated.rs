@@ -83,7 +83,8 @@ fn mixed() -> Single {
             (Some(asked), None) => with.prose(prompt.to_owned(), asked, &mut words)?,
         };
         let mut parts = one(&made, output.or(Some(answer)));
-        parts.use_case = Some(case.name.to_owned());
+        // of other lengths their names are not true
+        parts.use_case = output.is_none().then(|| case.name.to_owned());
         Ok(parts)
     })
 }
