@@ -195,6 +195,33 @@ fn a_closed_loop_that_loses_more_than_a_hundredth_has_its_rate_by_little_s_law_t
     assert!(width < 0.05, "{interval:?}");
 }
 
+/// A server of four that takes the newest first: six requests of the warm-up wait until no more are sent. Their slots are in flight all the time and give nothing.
+#[test]
+fn slots_that_wait_all_the_time_for_the_warm_up_are_no_load() {
+    let mut records: Vec<RequestRecord> = waves(4, 120, {
+        let mut noise = Noise::seeded(3);
+        move || 0.45 * (1.0 + 0.3 * noise.one_of(0..=10) as f64 / 10.0)
+    });
+    let last = records
+        .iter()
+        .map(|record| record.last_instant().as_secs_f64() * 1e3);
+    let over = last.fold(0.0, f64::max);
+    for id in 0..6 {
+        let mut warm = even(500 + id, -300.0 + 0.01 * id as f64, over + 300.0, 5.0, 100);
+        warm.phase = Phase::Warmup;
+        records.push(warm);
+    }
+    let cell = summarise_cell(&records, closed(10));
+    let rates = headline(&cell);
+    let truth = 120.0 / (over / 1e3);
+    assert_near(rates.requests_per_s, truth, 0.05);
+    let interval = rates.requests_per_s_interval.unwrap();
+    assert!(
+        interval.low <= truth && truth <= interval.high,
+        "{truth}: {interval:?}"
+    );
+}
+
 #[test]
 fn requests_that_never_left_are_no_part_of_what_a_closed_loop_served() {
     let records: Vec<RequestRecord> = (0..40)

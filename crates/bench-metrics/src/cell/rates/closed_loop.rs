@@ -24,13 +24,28 @@ pub(super) fn closed_loop(
         .or_else(|| by_cycle(spans, load, counted).filter(|_| !steady));
     let rate = cycle.or_else(|| {
         if steady {
+            let law = || by_littles_law(spans, mean_in_flight, 0.0, counted);
+            let ends = || Some(*counted);
             of_few_waves(spans, timeline)
-                .or_else(|| by_littles_law(spans, mean_in_flight, 0.0, counted))
+                .or_else(|| law().filter(|law| fits_the_ends(*law, spans, mean_in_flight, counted)))
+                .or_else(ends)
         } else {
             as_counted(spans, mean_in_flight, counted)
         }
     });
     (rate, cycle.is_some())
+}
+
+/// Whether as many requests ended as the law says, but for one of each slot: where a window cuts a wave. Slots that wait all the time for a request of the warm-up (of
+/// a server that takes the newest first) are in flight and in no stay.
+fn fits_the_ends(
+    law: open_loop::Rate,
+    spans: &[Span<'_>],
+    in_flight: f64,
+    counted: &open_loop::Rate,
+) -> bool {
+    let seconds: f64 = spans.iter().map(|s| s.window.length().as_secs_f64()).sum();
+    (law.0 - counted.0).abs() * seconds <= in_flight * float(spans.len())
 }
 
 /// Waves of a closed loop with think time below which the number of ends in a window says where it was cut.
