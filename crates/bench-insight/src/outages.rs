@@ -136,11 +136,16 @@ pub(crate) fn outage<'a>(
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
 /// began with `began`. It begins when the first of them was due, but not before the last answer, and is over when a request is sent that is
 /// answered, or with an answer that ends before. A request that was lost although a later one was answered tells nothing of it, nor does one that was never sent.
+///
+/// It is none where requests that were sent in it were answered later: at first nothing has been answered yet, and where some fail by chance no answer may end for a
+/// moment.
 fn stretch_of_failures<'a>(
     answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,
     began: Stamp,
 ) -> Option<Outage> {
+    /// Of those that failed, so many may be answered who were sent as it began or ended.
+    const SERVED: f64 = 0.25;
     let mut answers: Vec<(Stamp, Stamp)> = answers.collect();
     answers.sort_unstable_by_key(|(_, end)| *end);
     let mut starts: Vec<Stamp> = answers.iter().map(|(start, _)| *start).collect();
@@ -172,7 +177,11 @@ fn stretch_of_failures<'a>(
         // whatever comes first: an answer to one that was sent before or meanwhile, or one that was sent later
         let next = ends.get(before).map(|(_, end)| *end);
         let until = next.map(|next| back.map_or(next, |back| back.min(next)));
-        (until.unwrap_or(end) - from >= SHORTEST).then(|| Outage {
+        // Who was sent meanwhile and answered later was sent to a server that was there.
+        let sent = |at: Stamp| starts.partition_point(|start| *start < at);
+        let served = sent(end).saturating_sub(sent(from)) as f64;
+        let none_served = served < SERVED * within().count() as f64;
+        (none_served && until.unwrap_or(end) - from >= SHORTEST).then(|| Outage {
             from: (from - began).or_zero(),
             until: until.map(|until| until - began),
             failed: within().count() as u64,

@@ -74,6 +74,30 @@ fn an_outage_is_over_with_the_first_answer_that_comes_whenever_that_was_sent() {
     assert_eq!(until(&[(0.0, 900.0)]), None);
 }
 
+/// Every second request fails at once, and answers take 3 s: in the first 3 s no answer ends, and none is missing.
+#[test]
+fn the_time_before_the_first_answer_is_no_outage_of_a_server_that_fails_by_chance() {
+    let (mut answers, mut failed) = (Vec::new(), Vec::new());
+    for i in 0..60_u32 {
+        let due = 250.0 * f64::from(i);
+        if i % 2 == 0 {
+            failed.push(LostSample {
+                repeat: 0,
+                due: at(due),
+                end: at(due + 5.0),
+                sent: true,
+                how: Lost::Failed(Stage::Headers, FailureKind::Reset),
+                status: None,
+                endpoint: 0,
+            });
+        } else {
+            answers.push((at(due), at(due + 3000.0)));
+        }
+    }
+    let found = stretch_of_failures(answers.iter().copied(), failed.iter(), at(0.0));
+    assert_eq!(found, None);
+}
+
 /// The first of two endpoints answers all the time, but for 600 ms; the second refuses from 2 to 6 s.
 #[test]
 fn an_outage_of_one_of_two_endpoints_is_its_own_whatever_the_other_does_for_a_moment() {
