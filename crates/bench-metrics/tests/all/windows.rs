@@ -200,7 +200,7 @@ fn a_closed_loop_that_loses_more_than_a_hundredth_has_its_rate_by_little_s_law_t
 fn slots_that_wait_all_the_time_for_the_warm_up_are_no_load() {
     let mut records: Vec<RequestRecord> = waves(4, 120, {
         let mut noise = Noise::seeded(3);
-        move || 0.45 * (1.0 + 0.3 * noise.one_of(0..=10) as f64 / 10.0)
+        move || 0.45 * (1.0 + 0.03 * f64::from(noise.one_of(0..=10)))
     });
     let last = records
         .iter()
