@@ -171,7 +171,7 @@ impl Transfer {
 
     /// After a break at `now`: whether the server closed the connection without having read the request, which was begun at `begin`. What a server that
     /// `keeps` connections may have worked on is its failure, however soon it hangs up: to ask again in silence would hide it. One that was never seen to
-    /// answer twice on a connection closes them after each answer, also while the next request is on its way.
+    /// answer twice on a connection may close them after each answer, in order, also while the next request is on its way.
     pub(crate) async fn was_closed_before(
         &self,
         begin: LogPosition,
@@ -193,9 +193,8 @@ impl Transfer {
         let round_trip = state().and_then(|kernel| kernel.round_trip);
         let took = now - self.sent().unwrap_or(begin.at);
         let rested = begin.at - log.mark().returned;
-        if untaken()
-            || may_be_on_its_way(took, round_trip) && (!keeps || !has_ended && rested >= RESTED)
-        {
+        let may_be_habit = if has_ended { !keeps } else { rested >= RESTED };
+        if untaken() || may_be_habit && may_be_on_its_way(took, round_trip) {
             return true;
         }
         if has_ended {

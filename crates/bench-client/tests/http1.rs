@@ -174,18 +174,19 @@ fn a_connection_that_is_closed_after_each_answer_is_replaced_though_the_request_
 /// A server may have worked on what it has read, however soon it hangs up: nobody may ask again in silence.
 #[test]
 fn a_request_that_the_server_read_before_it_hung_up_is_not_asked_again() {
+    // a connection that only carried one answer may be closed after it, but is not reset
     let ends = [
-        (Act::Close, FailureKind::Closed),
-        (Act::Reset, FailureKind::Reset),
+        (2, Act::Close, FailureKind::Closed),
+        (1, Act::Reset, FailureKind::Reset),
     ];
-    for (end, kind) in ends {
-        let answer = || text(&whole_stream(1));
-        let mut script = vec![Act::Request, answer(), Act::Request, answer()];
+    for (answers, end, kind) in ends {
+        let answer = || [Act::Request, text(&whole_stream(1))];
+        let mut script: Vec<Act> = (0..answers).flat_map(|_| answer()).collect();
         script.extend([Act::Request, end]);
         let server = Scripted::start(vec![script]);
         let client = client(target(&server.url));
         let exchange = run(async {
-            for _ in 0..2 {
+            for _ in 0..answers {
                 assert_eq!(ask(&client).await.outcome, Outcome::Completed);
             }
             ask(&client).await
