@@ -558,7 +558,7 @@ const EXPLAINS: &[Explains] = &[
     ),
     explains(
         Cause::HeadOfLine,
-        &[WAITING, LEVELS, PREFILL, DECODE, STANDSTILL, INTERRUPTED],
+        &[WAITING, LEVELS, PREFILL, DECODE, INTERRUPTED],
     ),
     Explains {
         at_most: 4.0,
@@ -582,8 +582,13 @@ const EXPLAINS: &[Explains] = &[
         at_most: 2.5,
         ..explains(
             Cause::DecodeInterrupted,
-            &[STANDSTILL, PREFILL, &[Cause::WaitingOrPrefill]],
+            &[PREFILL, &[Cause::WaitingOrPrefill]],
         )
+    },
+    // A stop that costs more is none of a prompt.
+    Explains {
+        at_most: 1.0,
+        ..explains(Cause::DecodeInterrupted, &[STANDSTILL])
     },
     // Prompts come unevenly.
     Explains {
