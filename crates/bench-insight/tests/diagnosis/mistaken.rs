@@ -2395,3 +2395,20 @@ fn nobody_is_told_to_raise_a_limit_that_was_not_reached() {
         ..Server::default()
     }));
 }
+
+/// A server that holds up short requests for each long prompt, and stands still once: no prompt does that.
+#[test]
+fn a_stop_of_all_is_told_beside_long_prompts_that_delay_short_ones() {
+    let server = Server {
+        prefill_token: 0.1,
+        blocking: true,
+        freezes: vec![(12_000.0, 2_500.0)],
+        ..Server::default()
+    };
+    for seed in 1..=5 {
+        let asked = cell(Asks::Poisson(4.0), one_in_ten_long, server.clone());
+        let (run, samples) = run(&[asked], false, seed);
+        let all = findings(&run, &samples);
+        assert!(causes(&all).contains(&Cause::Frozen), "{seed}: {all:?}");
+    }
+}
