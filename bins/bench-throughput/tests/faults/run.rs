@@ -90,7 +90,10 @@ impl Case {
         let folder = tempfile::tempdir()?;
         let run = folder.path().join("run");
         let struck = match self.how {
-            How::Planned(kind, argument) if kind.is_connection_level() => {
+            // close-after: a server that closes after some answers only keeps connections, and fails what it reads as it closes one
+            How::Planned(kind, argument)
+                if kind.is_connection_level() || matches!(kind, FaultKind::CloseAfter) =>
+            {
                 let fault = plan(kind, argument, 0, 1)?;
                 let bad = quick(EngineConfig {
                     faults: vec![fault],
