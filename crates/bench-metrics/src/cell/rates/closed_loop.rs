@@ -11,7 +11,7 @@ use crate::num::{float, sum};
 use crate::summary::interval_of;
 use crate::timeline::Timeline;
 
-/// The rate of a closed loop, where it is known, and whether it is one of whole cycles.
+/// The rate of a closed loop, where anything tells it but the ends, and whether it is one of whole cycles.
 pub(super) fn closed_loop(
     spans: &[Span<'_>],
     load: &Load,
@@ -25,10 +25,8 @@ pub(super) fn closed_loop(
     let rate = cycle.or_else(|| {
         if steady {
             let law = || by_littles_law(spans, mean_in_flight, 0.0, counted);
-            let ends = || Some(*counted);
             of_few_waves(spans, timeline)
                 .or_else(|| law().filter(|law| fits_the_ends(*law, spans, mean_in_flight, counted)))
-                .or_else(ends)
         } else {
             as_counted(spans, mean_in_flight, counted)
         }
