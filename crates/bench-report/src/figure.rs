@@ -2,10 +2,7 @@
 
 use charming::Chart;
 use charming::component::{Axis, Grid, Legend, LegendType};
-use charming::element::{
-    AxisType, ItemStyle, LineStyle, LineStyleType, NameLocation, Symbol, Tooltip, Trigger,
-};
-use charming::series::{Bar, Custom, Heatmap, Line, Scatter, Series};
+use charming::element::{AxisType, NameLocation, Tooltip, Trigger};
 use serde_json::{Map, Value, json};
 
 use crate::number::rounded;
@@ -132,13 +129,10 @@ fn titled(axis: Axis, name: &str) -> Axis {
     axis.name(name).name_location(NameLocation::Middle)
 }
 
-/// charming marks functions with this around a string. Ours are named; a stranger's text must not carry it.
-const FUNCTION_MARK: &str = "#*#*#*#";
-
 /// A chart under construction.
 pub(crate) struct Plot {
     chart: Chart,
-    patches: Vec<Map<String, Value>>,
+    series: Vec<Map<String, Value>>,
     root: Map<String, Value>,
     /// Names with what the legend shows of them.
     legend: Vec<(String, String)>,
@@ -182,7 +176,7 @@ impl Plot {
             .y_axis(y.name_location(NameLocation::End));
         Self {
             chart,
-            patches: Vec::new(),
+            series: Vec::new(),
             root: Map::new(),
             legend: Vec::new(),
             lowest: f64::INFINITY,
@@ -208,15 +202,12 @@ impl Plot {
         self
     }
 
-    fn add(mut self, series: impl Into<Series>, name: &str, patch: Value) -> Self {
+    fn add(mut self, name: &str, series: Value) -> Self {
         let name = self.in_legend(name);
-        self.chart = self.chart.series(series);
-        let mut patch = match patch {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
-        patch.insert("name".into(), Value::String(name));
-        self.patches.push(patch);
+        if let Value::Object(mut series) = series {
+            series.insert("name".into(), Value::String(name));
+            self.series.push(series);
+        }
         self
     }
 
@@ -254,15 +245,9 @@ impl Plot {
     /// A line through x, y pairs; `color` is a role such as `@0` or `@bad`.
     pub(crate) fn line(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         self.saw(points.iter().map(|p| p.1));
-        let line = Line::new()
-            .symbol(Symbol::Circle)
-            .symbol_size(6.0)
-            .show_symbol(points.len() <= 60);
-        self.add(
-            line.item_style(ItemStyle::new().color(color)),
-            name,
-            json!({ "data": pairs(points) }),
-        )
+        let line = json!({"type": "line", "symbol": "circle", "symbolSize": 6.0, "showSymbol": points.len() <= 60,
+            "itemStyle": {"color": color}, "data": pairs(points)});
+        self.add(name, line)
     }
 
     /// Words beside the points of the line added last, as far as there is room.
@@ -287,33 +272,25 @@ impl Plot {
     /// A dashed line without points: a fit, an ideal.
     pub(crate) fn dashed(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         self.saw(points.iter().map(|p| p.1));
-        let style = LineStyle::new().type_(LineStyleType::Dashed).width(1.5);
-        let line = Line::new()
-            .show_symbol(false)
-            .line_style(style)
-            .item_style(ItemStyle::new().color(color));
-        self.add(line, name, json!({ "data": pairs(points) }))
+        let line = json!({"type": "line", "showSymbol": false, "lineStyle": {"type": "dashed", "width": 1.5},
+            "itemStyle": {"color": color}, "data": pairs(points)});
+        self.add(name, line)
     }
 
     /// A line over the positions of a category axis; gaps where a value is missing.
     pub(crate) fn levels(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
         self.saw(values.iter().flatten().copied());
-        let line = Line::new()
-            .symbol(Symbol::Circle)
-            .symbol_size(7.0)
-            .item_style(ItemStyle::new().color(color));
-        self.add(line, name, json!({ "data": numbers(values) }))
+        let line = json!({"type": "line", "symbol": "circle", "symbolSize": 7.0, "itemStyle": {"color": color}, "data": numbers(values)});
+        self.add(name, line)
     }
 
     /// Bars over the positions of a category axis.
     pub(crate) fn bars(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
         self.saw(values.iter().flatten().copied());
-        let bar = Bar::new().item_style(ItemStyle::new().color(color).border_radius(2));
-        self.add(
-            bar,
-            name,
-            json!({ "data": numbers(values), "barMaxWidth": 44 }),
-        )
+        let style = json!({"color": color, "borderRadius": 2.0});
+        let bars =
+            json!({"type": "bar", "itemStyle": style, "data": numbers(values), "barMaxWidth": 44});
+        self.add(name, bars)
     }
 
     /// Bars with their intervals as whiskers; `of` is which of how many bars beside each other they are.
@@ -348,14 +325,8 @@ impl Plot {
     pub(crate) fn stacked(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
         self.is_linear = true;
         self.saw(values.iter().flatten().copied());
-        let bar = Bar::new()
-            .stack("all")
-            .item_style(ItemStyle::new().color(color));
-        self.add(
-            bar,
-            name,
-            json!({ "data": numbers(values), "barMaxWidth": 56 }),
-        )
+        let bars = json!({"type": "bar", "stack": "all", "itemStyle": {"color": color}, "data": numbers(values), "barMaxWidth": 56});
+        self.add(name, bars)
     }
 
     /// Bars that stand on each other with their share of the whole written in them, where there is room.
@@ -376,12 +347,9 @@ impl Plot {
 
     pub(crate) fn points(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         self.saw(points.iter().map(|p| p.1));
-        let style = ItemStyle::new().color(color).opacity(0.75);
-        self.add(
-            Scatter::new().symbol_size(8.0).item_style(style),
-            name,
-            json!({ "data": pairs(points) }),
-        )
+        let style = json!({"color": color, "opacity": 0.75});
+        let points = json!({"type": "scatter", "symbolSize": 8.0, "itemStyle": style, "data": pairs(points)});
+        self.add(name, points)
     }
 
     /// Whiskers at x from low to high. Under the name of a series they are shown and hidden with it; `of` is which of how
@@ -405,10 +373,14 @@ impl Plot {
 
     /// A shape that the drawing script knows by name.
     pub(crate) fn custom(self, name: &str, color: &str, renderer: &str, patch: Value) -> Self {
-        let custom = Custom::new()
-            .render_item(renderer)
-            .item_style(ItemStyle::new().color(color));
-        self.add(custom, name, patch)
+        let shape = json!({"type": "custom", "renderItem": format!("@{renderer}"), "itemStyle": {"color": color}});
+        let plot = self.add(name, shape);
+        match patch {
+            Value::Object(patch) => patch
+                .into_iter()
+                .fold(plot, |plot, (key, value)| plot.with(&key, value)),
+            _ => plot,
+        }
     }
 
     /// Cells of a heat map: x index, y index, weight; what most of it and nothing of it is called.
@@ -419,9 +391,8 @@ impl Plot {
             .collect();
         let most = cells.iter().map(|c| c.2).fold(1.0, f64::max);
         let mut plot = self.add(
-            Heatmap::new(),
             "",
-            json!({ "data": data, "progressive": 0 }),
+            json!({"type": "heatmap", "data": data, "progressive": 0}),
         );
         plot.root.insert("visualMap".into(), json!({"min": 0, "max": rounded(most), "calculable": false, "orient": "horizontal",
             "right": 20, "top": 4, "itemHeight": 90, "itemWidth": 12, "inRange": {"color": "@heat"}, "text": ends}));
@@ -431,7 +402,7 @@ impl Plot {
     /// A limit as a horizontal line. It widens the axis where it is near; where it is more than four times above
     /// everything shown, it would flatten the chart and is left out.
     pub(crate) fn limit(self, value: f64, words: &str, at_x: f64) -> Self {
-        if self.patches.is_empty() || value > self.highest * 4.0 || !value.is_finite() {
+        if self.series.is_empty() || value > self.highest * 4.0 || !value.is_finite() {
             return self;
         }
         self.level_line(value, words, "@bad", at_x)
@@ -446,8 +417,8 @@ impl Plot {
 
     /// A horizontal line with its words, always shown.
     pub(crate) fn level_line(self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
-        let with_line = |patch: &&Map<String, Value>| patch.contains_key("markLine");
-        let known = self.patches.iter().filter(with_line).count();
+        let with_line = |series: &&Map<String, Value>| series.contains_key("markLine");
+        let known = self.series.iter().filter(with_line).count();
         // Labels of lines near each other do not overlap: two stand at either end above their lines, the next two, of lower
         // lines, below theirs. Three side by side do not fit into a narrow chart.
         let position = [
@@ -473,15 +444,15 @@ impl Plot {
         let label = text::shortened(words, LONGEST_AT_LINE);
         let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
             "label": {"formatter": label, "position": position, "color": color, "textBorderColor": "@card", "textBorderWidth": 3, "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
-        let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
+        let line = json!({"type": "line", "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark});
         self.saw(std::iter::once(value));
-        self.add(Line::new(), "", patch)
+        self.add("", line)
     }
 
     /// Set something on the series added last.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
-        if let Some(patch) = self.patches.last_mut() {
-            patch.insert(key.to_owned(), value);
+        if let Some(series) = self.series.last_mut() {
+            series.insert(key.to_owned(), value);
         }
         self
     }
@@ -503,12 +474,6 @@ impl Plot {
             .right(0)
             .data(self.legend.into_iter().map(|(_, shown)| shown).collect());
         let mut option = serde_json::to_value(self.chart.legend(legend)).unwrap_or(Value::Null);
-        let series = option.get_mut("series").and_then(Value::as_array_mut);
-        for (series, patch) in series.into_iter().flatten().zip(self.patches) {
-            if let Some(series) = series.as_object_mut() {
-                series.extend(patch);
-            }
-        }
         let is_wide = !self.is_linear && self.lowest > 0.0 && self.highest > WIDE * self.lowest;
         if is_wide {
             let y = option.get_mut("yAxis").and_then(|y| match y {
@@ -524,9 +489,9 @@ impl Plot {
             *top = json!(34);
         }
         if let Some(option) = option.as_object_mut() {
+            option.insert("series".into(), json!(self.series));
             option.extend(self.root);
         }
-        name_functions(&mut option);
         (option, self.height)
     }
 }
@@ -562,27 +527,6 @@ fn numbers(values: &[Option<f64>]) -> Vec<Value> {
                 .map_or(Value::Null, |v| json!(rounded(v)))
         })
         .collect()
-}
-
-/// charming's marked functions become names, and its mark is taken out of every other text.
-fn name_functions(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value {
-                    Value::String(text) if key == "renderItem" => {
-                        *text = format!("@{}", text.replace(FUNCTION_MARK, ""));
-                    }
-                    value => name_functions(value),
-                }
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(name_functions),
-        Value::String(text) if text.contains(FUNCTION_MARK) => {
-            *text = text.replace(FUNCTION_MARK, "");
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

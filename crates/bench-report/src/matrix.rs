@@ -5,7 +5,7 @@ use bench_schema::{Interval, Metric, TrustVerdict};
 
 use crate::compare::tables::{signed, verdict};
 use crate::number::{percent, short};
-use crate::table::{Cell, Table, Tone};
+use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
 use crate::tables::scale_of;
 use crate::text;
 
@@ -43,21 +43,44 @@ const P95: [Metric; 3] = [Metric::Ttft, Metric::Itl, Metric::E2e];
 
 /// Every setting with its figures, the best first, those without a figure last.
 fn settings(matrix: &ServerMatrix) -> Table {
-    let (_, unit) = scale_of(matrix.unit);
-    let figure = if unit.is_empty() { "result" } else { unit };
+    type Row<'a> = (bool, &'a SettingRow);
+    let (scale, unit) = scale_of(matrix.unit);
+    let known = |value: Option<f64>| value.map(short);
+    let mut sheet = Sheet::new();
     let named = matrix.settings.first();
-    let mut headings: Vec<String> = named
-        .iter()
-        .flat_map(|row| row.values.keys().cloned())
-        .collect();
-    let words = [figure, "95 %", "against best", "verdict", "95 %"];
-    headings.extend(words.map(str::to_owned));
-    headings.extend(P95.map(|metric| format!("{} p95 ms", metric.title())));
-    headings.extend(["front", "runs"].map(str::to_owned));
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let title = format!("Settings by {}, best first", matrix.figure);
-    let mut table = Table::of_words(&title, &headings);
-    let mut rows: Vec<(bool, &SettingRow)> = (matrix.settings.iter().enumerate())
+    for name in named.iter().flat_map(|row| row.values.keys()) {
+        sheet = sheet.text(name, move |(_, row): &Row<'_>| {
+            row.values.get(name).cloned()
+        });
+    }
+    let figure = if unit.is_empty() { "result" } else { unit };
+    sheet = sheet
+        .column(Column::text(figure), move |(_, row)| {
+            let verdict = row.value.map(|_| row.trust);
+            Cell::words(known(row.value.map(|value| value / scale)))
+                .marked(verdict.and_then(Mark::of))
+        })
+        .text("95 %", move |(_, row)| {
+            let ends =
+                |i: Interval| format!("{} to {}", short(i.low / scale), short(i.high / scale));
+            row.interval.map(ends)
+        });
+    for (i, name) in ["against best", "verdict", "95 %"].into_iter().enumerate() {
+        sheet = sheet.column(Column::text(name), move |(is_best, row)| {
+            match (is_best, i) {
+                (true, 0) => Cell::text("best").toned(Tone::Good),
+                (true, _) => Cell::default(),
+                (false, i) => against(row.against_best.as_ref(), i),
+            }
+        });
+    }
+    for metric in P95 {
+        let title = format!("{} p95 ms", metric.title());
+        sheet = sheet.text(&title, move |(_, row)| {
+            known(row.p95.get(&metric).map(|time| time / 1e6))
+        });
+    }
+    let mut rows: Vec<Row<'_>> = (matrix.settings.iter().enumerate())
         .map(|(place, row)| (Some(place) == matrix.best, row))
         .collect();
     let rank = |row: &SettingRow| {
@@ -67,101 +90,52 @@ fn settings(matrix: &ServerMatrix) -> Table {
         worse.unwrap_or(f64::INFINITY)
     };
     rows.sort_by(|a, b| b.0.cmp(&a.0).then(rank(a.1).total_cmp(&rank(b.1))));
-    for (is_best, row) in rows {
-        let place = (table.rows.len(), row.values.len());
-        table.push(cells(matrix, row, is_best));
-        if row.trust != TrustVerdict::Trusted {
-            table.distrust(place, row.trust);
-        }
-    }
-    table
+    let front = |(_, row): &Row<'_>| if row.on_front { "yes" } else { "" }.to_owned();
+    sheet
+        .text("front", front)
+        .text("runs", |(_, row)| match row.failures.len() {
+            0 => row.runs.to_string(),
+            n => format!("{}, {n} failed", row.runs),
+        })
+        .all_columns(format!("Settings by {}, best first", matrix.figure), rows)
 }
 
-fn cells(matrix: &ServerMatrix, row: &SettingRow, is_best: bool) -> Vec<Cell> {
-    let (scale, _) = scale_of(matrix.unit);
-    let number = |value: f64| Cell::text(short(value));
-    let known = |value: Option<f64>| value.map_or_else(Cell::default, number);
-    let mut cells: Vec<Cell> = row
-        .values
-        .values()
-        .map(|value| Cell::text(value.as_str()))
-        .collect();
-    cells.push(known(row.value.map(|value| value / scale)));
-    cells.push(row.interval.map_or_else(Cell::default, |i| {
-        Cell::text(format!(
-            "{} to {}",
-            short(i.low / scale),
-            short(i.high / scale)
-        ))
-    }));
-    cells.extend(if is_best {
-        let best = Cell::text("best").toned(Tone::Good);
-        [best, Cell::default(), Cell::default()]
-    } else {
-        against(row.against_best.as_ref())
-    });
-    cells.extend(P95.map(|metric| known(row.p95.get(&metric).map(|time| time / 1e6))));
-    cells.push(Cell::text(if row.on_front { "yes" } else { "" }));
-    let failed = match row.failures.len() {
-        0 => String::new(),
-        n => format!(", {n} failed"),
-    };
-    cells.push(Cell::text(format!("{}{failed}", row.runs)));
-    cells
-}
-
-fn against(held: Option<&Against>) -> [Cell; 3] {
-    held.map_or_else(Default::default, |held| {
-        [
-            Cell::text(signed(held.relative)),
-            verdict(held.verdict),
-            interval(held.interval.as_ref()),
-        ]
+/// How a setting or a change stands: by how much, the verdict, its interval.
+fn against(held: Option<&Against>, column: usize) -> Cell {
+    held.map_or_else(Cell::default, |held| match column {
+        0 => Cell::text(signed(held.relative)),
+        1 => verdict(held.verdict),
+        _ => Cell::words(held.interval.map(|i| span(i.low.max(-1.0), i.high))),
     })
 }
 
-fn interval(interval: Option<&Interval>) -> Cell {
-    interval.map_or_else(Cell::default, |i| {
-        Cell::text(format!("{} to {}", signed(i.low.max(-1.0)), signed(i.high)))
-    })
+fn span(least: f64, most: f64) -> String {
+    format!("{} to {}", signed(least), signed(most))
 }
 
 /// What each parameter does.
 fn effects(matrix: &ServerMatrix) -> Table {
-    let headings = [
-        "parameter",
-        "from",
-        "to",
-        "change",
-        "verdict",
-        "95 %",
-        "range over other settings",
-        "pairs",
-    ];
-    let title = format!("Effect of each parameter on {}", matrix.figure);
-    let mut table = Table::of_words(&title, &headings);
-    for effect in &matrix.effects {
-        let ParameterEffect {
-            parameter,
-            from,
-            to,
-            pairs,
-            change,
-            range,
-        } = effect;
-        let mut cells = vec![parameter, from, to];
-        let mut cells: Vec<Cell> = cells
-            .drain(..)
-            .map(|word| Cell::text(word.as_str()))
-            .collect();
-        cells.extend(against(Some(change)));
-        cells.push(range.map_or_else(Cell::default, |(least, most)| {
-            Cell::text(format!("{} to {}", signed(least), signed(most)))
-        }));
-        cells.push(Cell::count(*pairs as u64));
-        table.push(cells);
+    let mut sheet = Sheet::new()
+        .text("parameter", |effect: &&ParameterEffect| {
+            effect.parameter.clone()
+        })
+        .text("from", |effect| effect.from.clone())
+        .text("to", |effect| effect.to.clone());
+    for (i, name) in ["change", "verdict", "95 %"].into_iter().enumerate() {
+        sheet = sheet.column(Column::text(name), move |effect| {
+            against(Some(&effect.change), i)
+        });
     }
-    table
+    let range = |effect: &&ParameterEffect| effect.range.map(|(least, most)| span(least, most));
+    sheet
+        .text("range over other settings", range)
+        .column(Column::text("pairs"), |effect| {
+            Cell::count(effect.pairs as u64)
+        })
+        .all_columns(
+            format!("Effect of each parameter on {}", matrix.figure),
+            &matrix.effects,
+        )
 }
 
 /// What failed, and how the tables are to be read.
@@ -212,7 +186,7 @@ fn drift(matrix: &ServerMatrix, told: &BaselineDrift) -> Option<String> {
     let most = figures.reduce(f64::max)? / scale;
     let change = told.change.map_or_else(String::new, |change| {
         let interval = told.interval.map_or_else(String::new, |i| {
-            format!(", 95 % interval {} to {}", signed(i.low), signed(i.high))
+            format!(", 95 % interval {}", span(i.low, i.high))
         });
         format!(
             "; from the first to the last it changed by {}{interval}",

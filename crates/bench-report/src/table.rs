@@ -136,6 +136,11 @@ impl Cell {
         Value::Text(text.into()).into()
     }
 
+    /// Words, or a dash where there are none.
+    pub(crate) fn words(words: Option<String>) -> Self {
+        words.map_or_else(Self::default, Self::text)
+    }
+
     /// A whole number.
     pub fn count(n: u64) -> Self {
         Value::Count(n).into()
@@ -382,7 +387,7 @@ impl<'a, R> Sheet<'a, R> {
         title: &str,
         of: impl Fn(&R) -> V + 'a,
     ) -> Self {
-        let cell = move |row: &R| of(row).into().map_or_else(Cell::default, Cell::text);
+        let cell = move |row: &R| Cell::words(of(row).into());
         self.column(Column::text(title), cell)
     }
 

@@ -14,45 +14,34 @@ use crate::text::shortened;
 
 /// Every figure against the baseline; the verdict stands first, where no screen is too narrow for it.
 pub(super) fn changes(held: &RunComparison) -> Table {
-    let headings = [
-        "verdict",
-        "cell",
-        "quantity",
-        "change",
-        "95 % interval",
-        "base → new",
-        "requests",
-    ];
-    let title = format!("{} against {}", held.new, held.base);
-    let mut table = Table::of_words(&title, &headings);
-    for row in &held.rows {
+    let span = |i: Interval, shown: &dyn Fn(f64) -> String| {
+        format!("{} to {}", shown(i.low), shown(i.high))
+    };
+    let values = move |row: &&ComparisonRow| {
         let (scale, unit) = scale_of(row.unit);
         let number = |value: f64| short(value / scale);
-        let known = |value: f64, range: Option<Interval>| match range {
-            Some(range) => format!("{} to {}", number(range.low), number(range.high)),
-            None => number(value),
+        let known = |value: f64, range: Option<Interval>| {
+            range.map_or_else(|| number(value), |range| span(range, &number))
         };
-        let told = |words: Option<String>| words.unwrap_or_else(|| "–".to_owned());
-        let interval = row.relative_interval;
-        let words = [
-            shortened(&row.cell, 60),
-            row.quantity.clone(),
-            told(row.relative.map(signed)),
-            told(interval.map(|i| format!("{} to {}", signed(i.low), signed(i.high)))),
-            format!(
-                "{} → {} {unit}",
-                known(row.base, row.base_range),
-                known(row.new, row.new_range)
-            ),
-            population(row),
-        ];
-        table.push(
-            std::iter::once(verdict(row.verdict))
-                .chain(words.map(Cell::text))
-                .collect(),
+        let (base, new) = (
+            known(row.base, row.base_range),
+            known(row.new, row.new_range),
         );
-    }
-    table
+        format!("{base} → {new} {unit}")
+    };
+    Sheet::new()
+        .column(Column::text("verdict"), |row: &&ComparisonRow| {
+            verdict(row.verdict)
+        })
+        .text("cell", |row| shortened(&row.cell, 60))
+        .text("quantity", |row| row.quantity.clone())
+        .text("change", |row| row.relative.map(signed))
+        .text("95 % interval", move |row| {
+            row.relative_interval.map(|i| span(i, &signed))
+        })
+        .text("base → new", values)
+        .text("requests", |row| population(row))
+        .all_columns(format!("{} against {}", held.new, held.base), &held.rows)
 }
 
 /// Rows of a pull request's table.

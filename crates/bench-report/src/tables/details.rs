@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    CellRecord, Distribution, Interval, Metric, Nanos, PhaseShares, ResourceSummary, RunRecord,
-    SeriesKey, Unit,
+    CellRecord, Distribution, FitRecord, Interval, Metric, Nanos, PhaseShares, ResourceSummary,
+    RunRecord, SeriesKey, Unit,
 };
 
 use super::results::unbounded;
@@ -187,12 +187,10 @@ pub(crate) fn hardware(run: &RunRecord) -> Option<Table> {
             let readings: f64 = row.1.iter().map(|(_, r)| r.n as f64).sum();
             let sum: f64 = row.1.iter().map(|(_, r)| r.mean * r.n as f64).sum();
             let mean = (readings > 0.0).then_some(sum / readings);
-            mean.and_then(|mean| shown(row, mean))
-                .map_or_else(Cell::default, Cell::text)
+            Cell::words(mean.and_then(|mean| shown(row, mean)))
         })
         .column(Column::number("peak", ""), move |row| {
-            let peak = highest(row).and_then(|(_, highest)| shown(row, highest.peak));
-            peak.map_or_else(Cell::default, Cell::text)
+            Cell::words(highest(row).and_then(|(_, highest)| shown(row, highest.peak)))
         })
         .text("unit", |row| match highest(row)?.1.unit {
             Unit::Count => Some(String::new()),
@@ -215,55 +213,50 @@ fn source_words(series: &SeriesKey) -> String {
 
 /// The fitted laws with their parameters and intervals, in milliseconds where they are stored in nanoseconds.
 pub(crate) fn fits(run: &RunRecord) -> Option<Table> {
-    let columns = [
-        "fit",
-        "formula",
-        "parameter",
-        "value",
-        "unit",
-        "95 % interval",
-        "R²",
-    ];
-    let mut columns = columns.map(Column::text).to_vec();
-    columns.push(Column::number("points", ""));
-    let mut table = Table::new("Fitted models", columns);
-    for (name, fit) in &run.analysis.fits {
-        let formula = fit.formula.split(';').next().unwrap_or_default();
-        let formula = formula.replace("_ns", "");
-        // `ms_per_token` is `b` once more.
-        let parameters = fit
-            .parameters
-            .iter()
-            .filter(|(name, _)| *name != "ms_per_token");
-        for (i, (parameter, value)) in parameters.enumerate() {
-            let (scale, unit) = match (parameter.as_str(), fit.formula.contains("_ns")) {
-                ("a" | "factor", true) => (1e6, "ms"),
-                ("b", true) => (1e6, "ms/token"),
-                ("lambda", _) => (1.0, "/s"),
-                _ => (1.0, ""),
-            };
-            let shown = |value: f64| significant(value / scale);
-            let interval = fit.intervals.get(parameter);
-            let first = |text: String| Cell::text(if i == 0 { text } else { String::new() });
-            table.push(vec![
-                first(text::shortened(&name.replace('_', " "), 40)),
-                first(text::shortened(formula.trim(), 60)),
-                Cell::text(text::shortened(parameter, 30)),
-                Cell::text(shown(*value)),
-                Cell::text(unit),
-                Cell::text(interval.map_or_else(String::new, |i| {
-                    format!("{} … {}", shown(i.low), shown(i.high))
-                })),
-                first(fit.r_squared.map_or_else(String::new, significant)),
-                if i == 0 {
-                    Cell::count(fit.n)
-                } else {
-                    Cell::text("")
-                },
-            ]);
-        }
-    }
-    table.not_empty()
+    /// Its name and itself, its place among its fit's, a parameter and its value.
+    type Row<'a> = ((&'a String, &'a FitRecord), usize, (&'a String, &'a f64));
+    // `ms_per_token` is `b` once more.
+    let rows = run.analysis.fits.iter().flat_map(|fit| {
+        let all = fit.1.parameters.iter();
+        let all = all.filter(|(name, _)| *name != "ms_per_token").enumerate();
+        all.map(move |(i, parameter)| (fit, i, parameter))
+    });
+    let scale = |((_, fit), _, (parameter, _)): &Row<'_>| match (
+        parameter.as_str(),
+        fit.formula.contains("_ns"),
+    ) {
+        ("a" | "factor", true) => (1e6, "ms"),
+        ("b", true) => (1e6, "ms/token"),
+        ("lambda", _) => (1.0, "/s"),
+        _ => (1.0, ""),
+    };
+    let first = |row: &Row<'_>, text: String| if row.1 == 0 { text } else { String::new() };
+    Sheet::new()
+        .text("fit", move |row: &Row<'_>| {
+            first(row, text::shortened(&row.0.0.replace('_', " "), 40))
+        })
+        .text("formula", move |row| {
+            let formula = row.0.1.formula.split(';').next().unwrap_or_default();
+            first(row, text::shortened(formula.replace("_ns", "").trim(), 60))
+        })
+        .text("parameter", |(.., (name, _))| text::shortened(name, 30))
+        .text("value", move |row| significant(row.2.1 / scale(row).0))
+        .text("unit", move |row| scale(row).1.to_owned())
+        .text("95 % interval", move |row| {
+            let shown = |value: f64| significant(value / scale(row).0);
+            let interval = row.0.1.intervals.get(row.2.0);
+            interval.map_or_else(String::new, |i| {
+                format!("{} … {}", shown(i.low), shown(i.high))
+            })
+        })
+        .text("R²", move |row| {
+            first(row, row.0.1.r_squared.map_or_else(String::new, significant))
+        })
+        .column(Column::number("points", ""), |(fit, i, _)| match i {
+            0 => Cell::count(fit.1.n),
+            _ => Cell::text(""),
+        })
+        .rows("Fitted models", rows)
 }
 
 /// Four significant figures, in exponent form where the number is tiny or huge.
@@ -312,8 +305,7 @@ pub(crate) fn derived(run: &RunRecord) -> Option<Table> {
             .map_or((1.0, ""), |known| derived_scale(name, known.unit))
     };
     let figure = |name: &str, value: Option<f64>| {
-        let shown = value.map(|value| number::short(value / unit(name).0));
-        shown.map_or_else(Cell::default, Cell::text)
+        Cell::words(value.map(|value| number::short(value / unit(name).0)))
     };
     let ends = |name: &&str| {
         let known = cells.iter().filter_map(|(_, derived)| derived.get(*name));

@@ -4,13 +4,10 @@ use super::*;
 
 #[test]
 fn a_name_that_carries_charmings_function_mark_stays_text() {
-    let name = format!("{FUNCTION_MARK}alert(1){FUNCTION_MARK}");
-    let plot = Plot::new(category_axis([&name]), value_axis("ms")).bars(&name, "@0", &[Some(1.0)]);
-    let json = plot.finish().0.to_string();
-    assert!(
-        json.contains("alert(1)") && !json.contains(FUNCTION_MARK),
-        "{json}"
-    );
+    let name = "#*#*#*#alert(1)#*#*#*#";
+    let plot = Plot::new(category_axis([name]), value_axis("ms")).bars(name, "@0", &[Some(1.0)]);
+    let option = plot.finish().0;
+    assert_eq!(option["series"][0]["name"], json!(name));
 }
 
 #[test]
