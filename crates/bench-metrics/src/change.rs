@@ -14,22 +14,12 @@ pub struct Segment {
     pub mean: f64,
 }
 
-/// Splits a series into segments of constant mean; one segment where nothing changes, none for an empty series.
+/// Splits a series of values, each with its standard error, into segments of constant mean; one segment where nothing changes, none for an empty series. A value weighs
+/// `1 / (between² + error²)`, where `between` is the standard deviation of the values' own levels around their segment's, estimated from neighbours.
 ///
-/// Each further segment must lower the squared error by more than `strictness`·σ²·ln n, σ being the noise between
-/// neighbours (median absolute difference, so the changes themselves do not inflate it). 4 suits independent values; feed
-/// means over bins of time, which are nearly so. `min_length` is the least length of a segment. NaN must not occur.
-pub fn change_points(series: &[f64], min_length: usize, strictness: f64) -> Vec<Segment> {
-    let penalty = strictness * noise_variance(series) * log_length(series.len());
-    segments(&Prefix::of(series, |_| 1.0), min_length, penalty)
-}
-
-/// The same for values of which each has a standard error: a value weighs `1 / (between² + error²)`, where `between` is the standard deviation of the
-/// values' own levels around their segment's, estimated from neighbours.
-///
-/// Each further segment must lower the weighted squared error by `strictness`·(4 + ln n): flatter than [`change_points`], for short histories whose
-/// scatter is hardly known. `errors` is as long as `series`; where an error is not known, put in a typical one. A value that is more than three standard deviations from the
-/// median of the five around it is taken for one that is just so far off.
+/// Each further segment must lower the weighted squared error by `strictness`·(4 + ln n): flatter than the usual ln n, for short histories whose
+/// scatter is hardly known. `min_length` is the least length of a segment. `errors` is as long as `series`; where an error is not known, put in a typical one. A value that is more than three standard deviations from the
+/// median of the five around it is taken for one that is just so far off. NaN must not occur.
 pub fn weighted_change_points(
     series: &[f64],
     errors: &[f64],
@@ -105,22 +95,8 @@ fn segments(running: &Prefix, min_length: usize, penalty: f64) -> Vec<Segment> {
     segments
 }
 
-/// The variance of the noise between neighbours, robust against level changes: (MAD of differences / 0.954)².
-fn noise_variance(series: &[f64]) -> f64 {
-    let mut differences: Vec<f64> = series.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
-    // 0.6745·√2: the median absolute difference of two standard normals.
-    let robust = median_in_place(&mut differences).unwrap_or(0.0) / 0.953_872_6;
-    let scale = largest(series);
-    // A floor, so that rounding in a noiseless series is not taken for changes.
-    robust
-        .max(1e-9 * scale)
-        .max(f64::MIN_POSITIVE)
-        .powi(2)
-        .max(f64::MIN_POSITIVE)
-}
-
 /// The variance that values have beyond their errors: such that half of the differences of neighbours are below their standard deviation times the
-/// normal distribution's 0.6745. Robust as [`noise_variance`], which it is without errors.
+/// normal distribution's 0.6745, so that changes of the level do not inflate it.
 fn variance_between(series: &[f64], errors: &[f64]) -> f64 {
     let floor = f64::MIN_POSITIVE.max((1e-9 * largest(series)).powi(2));
     let pairs = series.windows(2).zip(errors.windows(2));

@@ -55,7 +55,7 @@ pub use blocks::{BlockMean, Part};
 pub use cell::{
     CellAccumulator, CellContext, CellSummary, LengthCategories, Threshold, summarise_cell,
 };
-pub use change::{Segment, bin_by_time, change_points, weighted_change_points};
+pub use change::{Segment, bin_by_time, weighted_change_points};
 pub use compare::{
     CompareOptions, Comparison, FEWEST_BLOCKS, Looks, Test, Verdict, compare_estimates,
     compare_means, compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
@@ -82,7 +82,7 @@ pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
 pub use search::{Budget, Crossing, Found, Measure, Next, Search, Stage, WARM_UP};
-pub use steady::{Flight, Steady, drift, find_steady};
+pub use steady::{Flight, Steady, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use tables::z_critical;
 pub use timeline::{TimeCounts, Timeline};

@@ -5,7 +5,7 @@ use bench_schema::{ArrivalKind, Load, Nanos, Stamp, Stationarity, Window};
 use crate::change::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
-use crate::memory::{Memory, lag_one};
+use crate::memory::lag_one;
 use crate::num::{float, mean, sum};
 
 /// A steady part is the headline only where it holds more than this share of all requests: of a closed loop in equal waves at least the first of two.
@@ -385,18 +385,6 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64
     } else {
         Trend::Absent
     }
-}
-
-/// The ends of a line through points in order, where its slope is certain (99.9 %, neighbours' likeness considered) and its two ends differ by at
-/// least this share of the smaller; `None` where they do not, and of fewer than three points.
-pub fn drift(points: &[(f64, f64)], least: f64) -> Option<(f64, f64)> {
-    let fit = linear_fit(points, TREND_LEVEL)?;
-    let residuals: Vec<f64> = points.iter().map(|p| p.1 - fit.at(p.0)).collect();
-    let error = (fit.slope.high? - fit.slope.value) * Memory::of(residuals.iter()).of_mean().sqrt();
-    let (before, after) = (fit.at(points.first()?.0), fit.at(points.last()?.0));
-    let apart = (after - before).abs() / before.min(after);
-    (before.min(after) > 0.0 && apart >= least && fit.slope.value.abs() > error)
-        .then_some((before, after))
 }
 
 /// By how much likeness of neighbours widens the error of a slope: √((1 + ρ) / (1 − ρ)), at least 1.

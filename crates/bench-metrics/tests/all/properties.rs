@@ -1,8 +1,8 @@
 //! What must hold for any data.
 
 use bench_metrics::{
-    BlockMean, CellContext, Histogram, InFlight, Layout, Recorder, Sample, change_points,
-    quantile_in_time, summarise, summarise_cell, token_gaps, wilson,
+    BlockMean, CellContext, Histogram, InFlight, Layout, Recorder, Sample, quantile_in_time,
+    summarise, summarise_cell, token_gaps, weighted_change_points, wilson,
 };
 use bench_schema::{
     ArrivalKind, Event, Load, Metric, Nanos, Outcome, RequestRecord, Slo, Stamp, Unit, Window,
@@ -192,7 +192,7 @@ proptest! {
 
     #[test]
     fn segments_cover_a_series_without_gap(series in prop::collection::vec(-1e6..1e6_f64, 1..120), shortest in 1_usize..10) {
-        let segments = change_points(&series, shortest, 4.0);
+        let segments = weighted_change_points(&series, &vec![0.0; series.len()], shortest, 4.0);
         prop_assert_eq!(segments.first().map(|s| s.start), Some(0));
         prop_assert_eq!(segments.last().map(|s| s.end), Some(series.len()));
         prop_assert!(segments.windows(2).all(|w| w[0].end == w[1].start && w[0].start < w[0].end));
