@@ -18,7 +18,7 @@ mod stops;
 mod unexplained;
 
 use bench_schema::{
-    Action, Advice, Cause, CellRecord, Evidence, Experiment, Finding, Known, RunRecord,
+    Action, Advice, Cause, CellRecord, Evidence, Experiment, Finding, Known, Load, RunRecord,
     TrustVerdict, Unit,
 };
 
@@ -83,7 +83,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .fold(0.0, f64::max);
     found.extend(machines::client_limited(run).filter(|f| f.severity >= AS_MUCH * starved));
     let mut found = fold(merge(of_one_job(found)));
-    without_slow_requests_of_others(&mut found);
+    give_way(&mut found, |slow, by| may_be_of_another_cell(run, slow, by));
     found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
         b.severity
@@ -210,29 +210,46 @@ fn of_repeats(mut repeats: Vec<Vec<Finding>>) -> Vec<Finding> {
         }
         take_over(own, finding.consequences);
     }
-    // What nothing explains in one repeat may be what costs as much in another.
-    let is_unexplained = |f: &Finding| is_of(f, UNEXPLAINED);
-    let named = kept
-        .iter()
-        .filter(|f| !is_unexplained(f) && f.cause() != Some(Cause::Failing));
-    let named = named.map(|f| f.severity).fold(0.0, f64::max);
-    kept.retain(|f| !is_unexplained(f) || f.severity > named);
+    give_way(&mut kept, |_, named| named.cause() != Some(Cause::Failing));
     kept
 }
 
-/// Requests that are slow for no reason in one cell may be those of the replica that is slow in another, or beside the long prompts that delay others there, up to
-/// what that costs.
-fn without_slow_requests_of_others(found: &mut Vec<Finding>) {
-    let costs = |cause: Cause| {
-        let own = found.iter().find(|f| f.cause() == Some(cause));
-        own.map_or(0.0, |f| f.severity)
+/// What nothing explains in one cell or repeat may be what costs as much in another.
+fn give_way(found: &mut Vec<Finding>, explains: impl Fn(&Finding, &Finding) -> bool) {
+    let (mut unexplained, named): (Vec<_>, Vec<_>) =
+        found.drain(..).partition(|f| is_of(f, UNEXPLAINED));
+    unexplained.retain(|f| {
+        let explained = |by: &Finding| by.severity >= f.severity && explains(f, by);
+        !named.iter().any(explained)
+    });
+    found.extend(named.into_iter().chain(unexplained));
+}
+
+/// Whether slow requests of one cell may be what was found in another: those of the replica that is slow there, beside the long prompts that delay others there, or
+/// of the queue there.
+fn may_be_of_another_cell(run: &RunRecord, slow: &Finding, by: &Finding) -> bool {
+    let unnamed = advice::is_unnamed(slow);
+    let late = slow.figure(&Known::LateShare.into()).is_some();
+    let explains = match by.cause() {
+        Some(Cause::SlowReplica) => unnamed,
+        Some(Cause::HeadOfLine) => unnamed || late,
+        Some(Cause::Queueing) => unnamed && is_of_queue(run, slow, by),
+        _ => false,
     };
-    let (replica, long) = (costs(Cause::SlowReplica), costs(Cause::HeadOfLine));
-    let late = |f: &Finding| f.figure(&Known::LateShare.into()).is_some();
-    let explained = |f: &Finding| {
-        advice::is_unnamed(f) && f.severity <= replica.max(long) || late(f) && f.severity <= long
+    explains && slow.cause() == Some(Cause::SlowRequests)
+}
+
+/// Whether requests that wait for their first tokens in a closed loop do so for the places that others queue for in another: by Little's law the part of these
+/// slots that does not wait is how many places there are, and that loop has more slots than that.
+fn is_of_queue(run: &RunRecord, slow: &Finding, queue: &Finding) -> bool {
+    let slots = |f: &Finding| match run.cell(f.cells.first()?)?.load {
+        Load::Closed { concurrency, .. } => Some(f64::from(concurrency)),
+        Load::Open { .. } => None,
     };
-    found.retain(|f| f.cause() != Some(Cause::SlowRequests) || !explained(f));
+    let waits = slow.figure(&Known::SlowBeforeFirst.into());
+    let both = slots(slow).zip(slots(queue));
+    waits.is_some_and(|part| part >= unexplained::OF_WAITING)
+        && both.is_some_and(|(own, of_queue)| own > of_queue * (1.0 - queue.severity))
 }
 
 /// What to do about each, but for what was done or cannot help.
@@ -648,7 +665,7 @@ const EXPLAINS: &[Explains] = &[
     ),
 ];
 
-/// What streams that stand still explain, once or again and again.
+/// What streams that stand still explain, once or again and again: behind a stop those that came meanwhile wait for each other.
 const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
 
 /// Folds under each cause what follows from it in the same cells.

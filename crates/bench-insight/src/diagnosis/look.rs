@@ -352,10 +352,10 @@ impl<'a> Look<'a> {
         move |at| held.at(at) as f64 >= 0.25 * slots
     }
 
-    /// `(when it was sent, its time over the usual one for its lengths, its time)`; where arrivals move, what follows the number in flight is
+    /// How slow each request is for its lengths; where arrivals move, what follows the number in flight is
     /// taken out too, and where lost requests held a quarter of a closed loop's slots, what was quick since so few shared the server. Where the server knew the beginnings of half of the prompts and is quicker for them, of those alone: that the first prompts of
     /// a kind are slow is the cache's doing.
-    pub(super) fn slowness(&self) -> Vec<(f64, f64, f64)> {
+    pub(super) fn slowness(&self) -> Vec<Slowness> {
         let by_load = ByLoad::of(&self.seen);
         let moved = self.load_moves();
         let known_only = first_token::is_cached(self);
@@ -366,7 +366,11 @@ impl<'a> Look<'a> {
             .filter(|s| !is_relieved(s))
             .map(|s| {
                 let by_load = if moved { by_load.at(s.in_flight) } else { 1.0 };
-                (s.sent, s.slow / by_load, s.request.e2e())
+                Slowness {
+                    sent: s.sent,
+                    slow: s.slow / by_load,
+                    took: s.request.e2e(),
+                }
             })
             .collect()
     }
@@ -375,6 +379,14 @@ impl<'a> Look<'a> {
     pub(super) fn tpot(&self) -> Option<f64> {
         median(self.seen.iter().filter_map(|s| s.request.tpot()).collect())
     }
+}
+
+/// A request beside the usual ones of its lengths.
+pub(super) struct Slowness {
+    pub(super) sent: f64,
+    /// Its time over theirs.
+    pub(super) slow: f64,
+    pub(super) took: f64,
 }
 
 /// When prompts were worked on, or waited to be.
@@ -443,13 +455,14 @@ impl Prompts {
         else {
             return false;
         };
-        let in_parts = stops.stood(sent, first) >= STOOD * (first - sent);
+        // Where nobody streams nobody stands still or moves, whatever is worked on meanwhile.
+        let in_parts = stops.stood(sent, first) >= STOOD * stops.streamed(sent, first);
         let rest = if in_parts {
             REST * stop.length
         } else {
             0.5 * stops.usual
         };
-        let moved = first - to - stops.stood(to, first);
+        let moved = stops.streamed(to, first) - stops.stood(to, first);
         moved <= (STOOD * (first - to)).max(rest)
             && self.in_progress.within(from, to) >= OF_PROMPTS * stop.length
             && self.make_streams_stand(tokens, first - from, STOOD * stop.length, stops)

@@ -18,6 +18,7 @@ pub(crate) struct Stops {
     /// When any stream stood still, and when any was under way.
     by_any: Cover,
     streams: UnderWay,
+    streaming: Cover,
 }
 
 impl Stops {
@@ -50,12 +51,18 @@ impl Stops {
             usual: stalls.usual,
             by_any: Cover::of(stalls.all),
             streams: stalls.streams,
+            streaming: stalls.streaming,
         }
     }
 
     /// For how long of a stretch of time any stream stood still.
     pub(super) fn stood(&self, from: f64, to: f64) -> f64 {
         self.by_any.within(from, to)
+    }
+
+    /// For how long of a stretch of time there was a stream that could.
+    pub(super) fn streamed(&self, from: f64, to: f64) -> f64 {
+        self.streaming.within(from, to)
     }
 
     pub(super) fn streams_at(&self, at: f64) -> usize {
@@ -72,6 +79,7 @@ struct Stalls {
     /// How long they are, in order.
     lengths: Vec<f64>,
     streams: UnderWay,
+    streaming: Cover,
     /// How long all streams streamed together.
     streamed: f64,
     usual: f64,
@@ -95,6 +103,7 @@ impl Stalls {
         Self {
             lengths,
             streams: UnderWay::of(streams()),
+            streaming: Cover::of(streams()),
             streamed: streams().map(|(from, to)| to - from).sum(),
             usual: median(requests.iter().filter_map(|r| r.tpot()).collect()).unwrap_or(0.0),
             all,

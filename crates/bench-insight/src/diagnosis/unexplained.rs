@@ -8,7 +8,7 @@ use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
-use crate::samples::STANDS_OUT;
+use crate::samples::{NOTHING, STANDS_OUT};
 use crate::signals::Signal;
 use crate::view;
 
@@ -19,7 +19,7 @@ const FEWEST: usize = 20;
 /// Within this multiple of the quick quarter's time requests are alike.
 const ALIKE: f64 = 1.25;
 /// Share of their extra time before the first token from which on an open loop's slow requests are those that came at a bad moment.
-const OF_WAITING: f64 = 0.8;
+pub(super) const OF_WAITING: f64 = 0.8;
 /// Share of the pauses in which another prompt is processed, from which on that is what they are.
 const OF_PROMPTS: f64 = 0.6;
 
@@ -70,12 +70,7 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         return None;
     }
     let slowness = look.slowness();
-    if is_one_bell(
-        slowness
-            .iter()
-            .map(|(sent, slow, _)| (*sent, *slow))
-            .collect(),
-    ) {
+    if is_one_bell(slowness.iter().map(|s| (s.sent, s.slow)).collect()) {
         return None;
     }
     let of = |times: Vec<(f64, f64)>| {
@@ -95,17 +90,14 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
             apart: false,
         })
     };
-    let told = of(slowness
-        .iter()
-        .map(|(_, slow, took)| (*slow, *took))
-        .collect())?;
+    let told = of(slowness.iter().map(|s| (s.slow, s.took)).collect())?;
     let seen = look
         .seen
         .iter()
         .map(|s| (s.slow_by_events, s.request.e2e()));
     let seen = of(seen.filter(|(slow, _)| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    let apart = are_two_kinds(slowness.into_iter().map(|(_, slow, _)| slow).collect());
+    let apart = are_two_kinds(slowness.iter().map(|s| s.slow).collect());
     Some(Slow {
         cost,
         apart,
@@ -484,12 +476,7 @@ impl Late {
 
 /// A level that comes and goes: slow requests that were sent together.
 fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<Finding> {
-    let usual = median(
-        look.slowness()
-            .into_iter()
-            .map(|(_, slow, _)| slow)
-            .collect(),
-    )?;
+    let usual = median(look.slowness().iter().map(|s| s.slow).collect())?;
     let high = median(slow.times.clone())?;
     let mut draft = Draft::in_cell(Cause::Step, slow.cost, look.cell);
     let sent = || look.seen.iter().map(|s| s.sent);
@@ -626,14 +613,48 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
 /// Pauses that others' prompts make, whatever else was found: as long as these take, and over as their first tokens come. Where requests are always
 /// waiting a prompt is beside every pause, so that alone says nothing.
 pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
-    let stood = pauses_of(look).filter(|s| s.cost >= COSTS)?;
-    (stood.may_be_of_prompts() && stood.until_first >= OF_PROMPTS).then_some(())?;
+    let of_prompts = |s: &Stood| s.may_be_of_prompts() && s.until_first >= OF_PROMPTS;
+    let stood = in_many_steps(look).or_else(|| pauses_of(look).filter(of_prompts));
+    let stood = stood.filter(|stood| stood.cost >= COSTS)?;
     told(
         Cause::DecodeInterrupted,
         look,
         &stood,
         Experiment::OneAtATime,
     )
+}
+
+/// The same where many steps hold prompts, so that their gaps are the usual ones or make the mean, and none stands out. A step that is full of prompt tokens takes as long
+/// each time, one without any far less, and there are hardly others: of gaps of two lengths the longer one, mean and variance tell the shorter one, and that is
+/// the shortest gap.
+fn in_many_steps(look: &Look<'_>) -> Option<Stood> {
+    /// Over the longer length, what nearly all gaps are below, and by how much their mean is.
+    const AS_LONG: f64 = 1.15;
+    const OTHERS: f64 = 0.95;
+    /// Of the difference between both lengths, by how much the shorter one may be above the shortest gap; it is not below.
+    const NEAR: f64 = 0.3;
+    let gaps = look.cell.headline(Metric::Icl)?;
+    let (full, mean) = (gaps.quantile(0.9)?, gaps.mean);
+    let even = gaps.quantile(0.95)? <= AS_LONG * full && mean <= OTHERS * full;
+    let alone = look.concurrency() == Some(1) || view::in_bundles(look.cell);
+    (even && !alone).then_some(())?;
+    let below = full - mean;
+    let apart = (gaps.sd?.powi(2) + below * below) / below;
+    let without = full - apart;
+    // What takes next to nothing came with the token before it, and is no step.
+    let is_step = without >= NOTHING * full && without * STANDS_OUT <= full;
+    let near = (0.0..=NEAR * apart).contains(&(without - 0.95 * gaps.min));
+    let prompts = &look.prompts().in_progress;
+    let streams = look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
+    let streams = streams.map(|(from, to)| (to - from, prompts.within(from, to)));
+    let (streamed, beside) = streams.fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
+    let stood = Stood {
+        cost: (1.0 - without / mean) * streamed / look.taken(),
+        beside: beside / streamed,
+        until_first: 1.0,
+        go_on: 0.0,
+    };
+    (is_step && near && stood.may_be_of_prompts()).then_some(stood)
 }
 
 /// Whether pauses are no mere tail of uneven gaps, of which each longer one is rarer: most are half as long again as the shortest that is told, or next to none is as

@@ -2412,3 +2412,61 @@ fn a_stop_of_all_is_told_beside_long_prompts_that_delay_short_ones() {
         assert!(causes(&all).contains(&Cause::Frozen), "{seed}: {all:?}");
     }
 }
+
+#[test]
+fn prompts_that_many_steps_hold_interrupt_decoding() {
+    // A step full of prompt tokens takes 110 ms and one without 10 ms, so that the usual gap is that of the first kind.
+    let server = Server {
+        chunks: Some((512, 0.0)),
+        prefill_token: 0.2,
+        ..Server::default()
+    };
+    let drawn: Lengths = |_, draw| (draw.whole(1800.0, 3000.0), draw.whole(12.0, 24.0));
+    let longer: Lengths = |_, draw| (draw.whole(2000.0, 4000.0), 30);
+    for (users, lengths, chunk) in [(4, drawn, 512), (4, drawn, 600), (6, longer, 1024)] {
+        let server = Server {
+            chunks: Some((chunk, 0.0)),
+            ..server.clone()
+        };
+        let cells = [cell(Asks::Closed(users), lengths, server)];
+        let (run, samples) = run(&cells, false, 1);
+        let all = findings(&run, &samples);
+        assert_eq!(all[0].cause(), Some(Cause::DecodeInterrupted), "{all:?}");
+        assert!((0.3..0.8).contains(&all[0].severity), "{all:?}");
+    }
+    // one at a time waits for no other's prompt
+    let cells = [cell(Asks::Closed(1), drawn, server)];
+    let (run, samples) = run(&cells, false, 1);
+    let found = found(&run, &samples);
+    assert!(!found.contains(&Cause::DecodeInterrupted), "{found:?}");
+}
+
+#[test]
+fn the_first_part_of_a_prompt_beside_one_stream_is_no_job_of_the_server() {
+    let server = Server {
+        step: 8.0,
+        step_each: 0.1,
+        chunks: Some((768, 0.0)),
+        prefill_token: 0.039,
+        ..Server::default()
+    };
+    for (input, output) in [(1200, 40), (1200, 60), (1100, 30), (1400, 50)] {
+        let chunked = Cell {
+            seconds: 10.0,
+            ..cell(Asks::Closed(2), |_, _| (0, 0), server.clone())
+        };
+        let lengths: Lengths = match (input, output) {
+            (1200, 40) => |_, _| (1200, 40),
+            (1200, _) => |_, _| (1200, 60),
+            (1100, _) => |_, _| (1100, 30),
+            _ => |_, _| (1400, 50),
+        };
+        let (run, samples) = run(&[Cell { lengths, ..chunked }], false, 4);
+        let found = found(&run, &samples);
+        let stops = [Cause::PeriodicStall, Cause::Frozen];
+        assert!(
+            !found.iter().any(|f| stops.contains(f)),
+            "{input} {found:?}"
+        );
+    }
+}

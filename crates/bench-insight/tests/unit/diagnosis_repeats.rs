@@ -62,3 +62,34 @@ fn what_follows_from_a_cause_in_several_repeats_is_told_once() {
     let found = of_repeats(vec![queue(), queue()]);
     assert_eq!(found[0].consequences, [Cause::Step]);
 }
+
+#[test]
+fn who_waits_one_level_below_a_queue_waits_for_the_same_places() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    let level = |n: u32| CellRecord {
+        id: format!("c{n}"),
+        load: Load::closed(n),
+        ..run.cells[0].clone()
+    };
+    run.cells = [8, 12, 24].map(level).into();
+    let left = |n: u32, before_first: f64| {
+        let of = |draft: Draft, id: &str| Finding {
+            cells: vec![id.to_owned()],
+            ..draft.done().unwrap()
+        };
+        // ten of 24 run
+        let queue = Draft::new(Cause::Queueing, 14.0 / 24.0).because(Known::InFlight, 24.0);
+        let slow = Draft::new(Cause::SlowRequests, 0.04);
+        let slow = slow.because(Known::SlowBeforeFirst, before_first);
+        let mut found = vec![of(queue, "c24"), of(slow, &format!("c{n}"))];
+        give_way(&mut found, |slow, by| {
+            may_be_of_another_cell(&run, slow, by)
+        });
+        found.len()
+    };
+    assert_eq!(left(12, 1.0), 1);
+    // eight have a place each, and who waits between tokens waits for none
+    assert_eq!(left(8, 1.0), 2);
+    assert_eq!(left(12, 0.5), 2);
+}
