@@ -11,8 +11,6 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use bench_client::protocol::CUT;
 use bench_schema::{Outcome, Reading, RequestRecord, RunRecord, ServerRecord};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::config::{Reset, Settings};
@@ -170,24 +168,7 @@ impl Secrets {
         if self.no_words.0.is_empty() {
             return;
         }
-        // one cell after the other: a run may have a thousand
-        let mut cells = mem::take(&mut record.cells);
-        for cell in &mut cells {
-            self.hide_in_all(cell);
-        }
-        self.hide_in_all(record);
-        record.cells = cells;
-    }
-
-    fn hide_in_all(&self, part: &mut (impl Serialize + DeserializeOwned)) {
-        let Ok(mut value) = serde_json::to_value(&*part) else {
-            return;
-        };
-        if self.no_words.hide_in_json(&mut value)
-            && let Ok(clean) = serde_json::from_value(value)
-        {
-            *part = clean;
-        }
+        record.rewrite(&mut |part| self.no_words.hide_in_json(part));
     }
 }
 

@@ -1,8 +1,11 @@
 //! One run: `run.json`, its version, and what can be wrong with a stored one.
 
 use std::collections::BTreeMap;
+use std::mem;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, Slo, Stamp, TargetOutcome, Trust,
@@ -35,7 +38,7 @@ pub struct RunRecord {
     /// The seed of every draw.
     pub seed: u64,
     /// The effective configuration, secrets redacted.
-    pub config: serde_json::Value,
+    pub config: Value,
     /// What each part of the journals holds; empty in files before 2.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journal: Vec<JournalPart>,
@@ -84,6 +87,17 @@ impl RunRecord {
         crate::to_json(self).map(with_digest)
     }
 
+    /// Lets `rewrite` change the record as JSON: one cell after the other, since a run may have a thousand, then the rest. It says whether it changed anything.
+    /// What is then no such part any more stays as it was.
+    pub fn rewrite(&mut self, rewrite: &mut dyn FnMut(&mut Value) -> bool) {
+        let mut cells = mem::take(&mut self.cells);
+        for cell in &mut cells {
+            rewrite_part(cell, rewrite);
+        }
+        rewrite_part(self, rewrite);
+        self.cells = cells;
+    }
+
     /// Which part of a load this is (`0/4`), where several programs share one; a merged run no longer says.
     pub fn part(&self) -> Option<&str> {
         let shard = self.config.get("shard")?.as_str()?;
@@ -100,6 +114,20 @@ impl RunRecord {
     /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&CellRecord> {
         self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// By way of the text that would be stored: what reads and writes it is compiled for the files anyway, what does so for a [`Value`] would take a fifth as much again.
+fn rewrite_part(
+    part: &mut (impl Serialize + DeserializeOwned),
+    rewrite: &mut dyn FnMut(&mut Value) -> bool,
+) {
+    let value = crate::to_json(part).and_then(|text| serde_json::from_str(&text));
+    if let Ok(mut value) = value
+        && rewrite(&mut value)
+        && let Ok(changed) = serde_json::from_str(&value.to_string())
+    {
+        *part = changed;
     }
 }
 
