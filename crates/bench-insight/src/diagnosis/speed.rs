@@ -154,8 +154,6 @@ fn column(points: &[Point], of: impl Fn(&Point) -> f64) -> Vec<f64> {
 fn of_tokens(points: &[Point]) -> Vec<Vec<f64>> {
     let mut columns = vec![column(points, |_| 1.0)];
     columns.extend(rising(&column(points, |p| p.beside), 0.5));
-    columns.push(column(points, |p| p.prompts / p.gaps));
-    columns.push(column(points, |p| p.firsts / p.gaps));
     columns.push(column(points, |p| p.prompt));
     columns.push(column(points, |p| p.gaps));
     columns.push(column(points, |p| 1.0 / p.gaps));

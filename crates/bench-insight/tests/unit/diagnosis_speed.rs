@@ -248,6 +248,80 @@ fn requests_that_do_not_touch_each_other_show_a_server_that_becomes_slower_whate
     assert!(told >= 16, "{told}");
 }
 
+/// Two closed loops, one after the other: each answer of 60 tokens takes its own time, and as much more for each first token of another that comes meanwhile.
+/// A server may be slower from one moment on, in both.
+fn of_loops(seed: u64, spread: f64, cost: f64, slow: impl Fn(f64) -> f64) -> Series {
+    const LASTS: f64 = 9e9;
+    let mut off = normals(seed);
+    let mut points = Vec::new();
+    for (cell, slots) in [2_usize, 8].into_iter().enumerate() {
+        let begin = cell as f64 * 1.1 * LASTS;
+        // (first, what is left of its own time, first tokens that it met) of each slot's answer
+        let mut next = |at: f64| 4e8 * slow(at) * (spread * off.next().unwrap()).exp();
+        let mut under_way: Vec<_> = (0..slots)
+            .map(|i| (begin, next(begin) * (i + 1) as f64 / slots as f64, 0.0))
+            .collect();
+        let (mut at, mut whole) = (begin, 0);
+        while at < begin + LASTS {
+            let over = under_way
+                .iter()
+                .enumerate()
+                .min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+            let (i, (from, left, firsts)) = over.map(|(i, own)| (i, *own)).unwrap();
+            at += left;
+            whole += 1;
+            if whole > slots {
+                points.push(Point {
+                    cell,
+                    to: at,
+                    of_it: at - from,
+                    taken: at - from,
+                    gaps: 60.0,
+                    firsts,
+                    prompts: 256.0 * firsts,
+                    ..point(from, (at - from) / 60.0, slots as f64)
+                });
+            }
+            at += cost * slow(at);
+            for other in &mut under_way {
+                *other = (other.0, other.1 - left, other.2 + 1.0);
+            }
+            under_way[i] = (at, next(at), 0.0);
+        }
+    }
+    let mut series = Series::of(points, of_tokens, plain_tokens, 8).unwrap();
+    series.several = true;
+    series.slots = vec![2.0, 8.0];
+    series
+}
+
+/// As where each answer's words are guessed ahead, some well and some badly: who takes longer meets more of the others' first tokens.
+#[test]
+fn answers_that_differ_in_speed_by_themselves_are_no_other_speed_at_another_load() {
+    for (spread, cost) in [(0.02, 2e7), (0.1, 0.0), (0.1, 2e7), (0.3, 2e7)] {
+        let series = (1..=8).map(|seed| of_loops(seed, spread, cost, |_| 1.0));
+        let told = series.filter_map(|series| shape(&series)).count();
+        assert_eq!(told, 0, "{spread} {cost}");
+    }
+}
+
+#[test]
+fn a_step_is_found_beside_prompts_that_hold_up_answers() {
+    for seed in 1..=4 {
+        let slow = |at: f64| if at < 13e9 { 1.0 } else { 1.6 };
+        let found = of_loops(seed, 0.03, 3e7, slow).change(LEFT).unwrap();
+        let Shape::Levels(times) = &found.shape else {
+            panic!("{found:?}");
+        };
+        let step = times.iter().zip(&found.logs);
+        let step = step
+            .min_by(|a, b| (a.0 - 13e9).abs().total_cmp(&(b.0 - 13e9).abs()))
+            .unwrap();
+        assert!((step.0 - 13e9).abs() < 5e8, "{found:?}");
+        assert!((step.1.exp() / 1.6 - 1.0).abs() < 0.1, "{found:?}");
+    }
+}
+
 #[test]
 fn least_squares_have_no_negative_part_where_none_may_be() {
     let ones = vec![1.0; 4];

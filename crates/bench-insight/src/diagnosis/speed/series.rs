@@ -79,6 +79,9 @@ pub(super) struct Fitted {
 pub(super) struct Series {
     pub(super) points: Vec<Point>,
     pub(super) columns: Vec<Vec<f64>>,
+    /// Others' prompts that each met, and their tokens, in a unit of its time: what they cost is that times the time that such a request takes. One that is slow by
+    /// itself meets more of them, and is not slow by these.
+    met: Vec<Vec<f64>>,
     /// What is left of these where neither load nor lengths make a difference, if time may explain what they do.
     pub(super) plain: Option<Vec<Vec<f64>>>,
     pub(super) from: f64,
@@ -110,6 +113,8 @@ impl Series {
     ) -> Option<Self> {
         points.sort_by(|a, b| a.from.total_cmp(&b.from));
         let (columns, plain) = (explained_by(&points), plain(&points));
+        let met: [fn(&Point) -> f64; 2] = [|p| p.prompts / p.of_it, |p| p.firsts / p.of_it];
+        let met = met.map(|of| points.iter().map(of).collect());
         let each = (points.len().saturating_sub(FIRST) as f64 / MOST as f64).max(1.0);
         let is_kept = |i: usize| i < FIRST || (i as f64 * IN_NO_ORDER).fract() * each < 1.0;
         let thinned = |column: Vec<f64>| -> Vec<f64> {
@@ -120,7 +125,7 @@ impl Series {
         let moves = |column: &Vec<f64>| column.iter().any(|x| *x > 0.0);
         let kept =
             |columns: Vec<Vec<f64>>| columns.into_iter().filter(moves).map(thinned).collect();
-        let (columns, plain) = (kept(columns), kept(plain));
+        let (columns, plain, met) = (kept(columns), kept(plain), kept(met.into()));
         let from = points.first()?.from;
         let lasted = points.iter().map(|p| p.to).fold(from, f64::max) - from;
         let points = points.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
@@ -139,6 +144,7 @@ impl Series {
         enough.then_some(Self {
             points,
             columns,
+            met,
             plain: Some(plain),
             from,
             lasted,
@@ -167,9 +173,34 @@ impl Series {
         }
     }
 
+    /// What load and lengths add to each, where such a request takes as long as this.
+    fn known(&self, expected: &[f64]) -> Vec<Vec<f64>> {
+        let met = self.met.iter();
+        let met = met.map(|met| each(met, expected, |met, expected| met * expected));
+        self.columns.iter().cloned().chain(met).collect()
+    }
+
+    /// How many columns that are.
+    fn explained(&self) -> usize {
+        self.columns.len() + self.met.len()
+    }
+
+    /// The median of each one's cell.
+    fn usual(&self) -> Vec<f64> {
+        let of = |cell: usize| {
+            let own = self.points.iter().filter(|p| p.cell == cell);
+            median(own.map(|p| p.value).collect()).unwrap_or(1.0)
+        };
+        let cells = self.points.iter().map(|p| p.cell).max();
+        let cells: Vec<f64> = (0..=cells.unwrap_or(0)).map(of).collect();
+        self.points.iter().map(|p| cells[p.cell]).collect()
+    }
+
     /// The best numbers for a shape, by Gauss and Newton; those that lie far off count for less.
     pub(super) fn fitted(&self, shape: Shape) -> Fitted {
         const ROUNDS: u32 = 4;
+        /// Of an answer's time, the least that is its own.
+        const OWN: f64 = 0.1;
         let moves = self.moves(&shape);
         let values: Vec<f64> = self.points.iter().map(|p| p.value).collect();
         let least = 1e-3 * median(values.clone()).unwrap_or(1.0);
@@ -182,6 +213,7 @@ impl Series {
             shape,
         };
         let mut base = values.clone();
+        let mut expected = self.usual();
         let mut best = now.clone();
         for _ in 0..ROUNDS {
             // each beside its own size
@@ -191,7 +223,7 @@ impl Series {
             let known = |slow: &[f64]| -> Vec<Vec<f64>> {
                 let scale = each(slow, &scale, |slow, scale| slow * scale);
                 let of = |column: &Vec<f64>| each(column, &scale, |x, scale| x * scale);
-                self.columns.iter().map(of).collect()
+                self.known(&expected).iter().map(of).collect()
             };
             if !moves.is_empty() {
                 let mut columns = known(&now.slow);
@@ -200,7 +232,7 @@ impl Series {
                     .map(|column| each(column, &weights, |x, w| x * w));
                 columns.extend(free);
                 let solved = solve(&columns, moves.len(), &target);
-                for (log, more) in now.logs.iter_mut().zip(&solved[self.columns.len()..]) {
+                for (log, more) in now.logs.iter_mut().zip(&solved[self.explained()..]) {
                     *log += more.clamp(-1.0, 1.0);
                 }
                 now.slow = total(&moves, &now.logs, values.len());
@@ -209,11 +241,14 @@ impl Series {
                 }
             }
             let solved = solve(&known(&now.slow), 0, &target);
-            base = total(&self.columns, &solved, values.len());
-            for value in &mut base {
-                *value = value.max(least);
+            let (own, of_met) = solved.split_at(self.columns.len());
+            base = total(&self.columns, own, values.len());
+            let met = total(&self.met, of_met, values.len());
+            // of its time that of others' prompts is a part
+            for ((base, met), slow) in base.iter_mut().zip(met).zip(&now.slow) {
+                *base = base.max(least) / (1.0 - met * slow).max(OWN);
             }
-            let expected = each(&base, &now.slow, |base, slow| base * slow);
+            expected = each(&base, &now.slow, |base, slow| base * slow);
             now.off = each(&values, &expected, |value, expected| {
                 (value / expected).ln()
             });
@@ -379,15 +414,16 @@ impl Series {
         let shared = shared.unwrap_or(0.0).clamp(0.0, 0.9);
         let own = ((1.0 - shared) / (1.0 + shared)).max(1.0 / self.at_once);
         let n = self.points.len() as f64 * own;
-        let used = self.columns.len() + 2 * more.logs.len();
+        let used = self.explained() + 2 * more.logs.len();
         let rest = n - used as f64;
         rest >= 4.0 && (few.left - more.left) * rest >= OVER_CHANCE * numbers as f64 * more.left
     }
 
     /// The same with other columns.
-    fn with(&self, columns: Vec<Vec<f64>>) -> Self {
+    fn with(&self, columns: Vec<Vec<f64>>, met: Vec<Vec<f64>>) -> Self {
         Self {
             columns,
+            met,
             plain: None,
             points: self.points.clone(),
             slots: self.slots.clone(),
@@ -401,18 +437,15 @@ impl Series {
         /// Of what load and lengths leave, what time alone may.
         const LEFT_ALONE: f64 = 0.7;
         let beside = self.shape(most_left);
-        let Some(alone) = self.plain.clone().map(|plain| self.with(plain)) else {
+        let alone = self.plain.clone();
+        let Some(alone) = alone.map(|plain| self.with(plain, Vec::new())) else {
             return beside;
         };
         let Some(found) = alone.shape(most_left) else {
             return beside;
         };
         let known = self.fitted(Shape::One);
-        let more = self
-            .columns
-            .len()
-            .saturating_sub(alone.columns.len())
-            .max(1);
+        let more = self.explained().saturating_sub(alone.columns.len()).max(1);
         let as_well = |least: &Fitted| !self.is_better(&found, least, more);
         let explains = found.left <= LEFT_ALONE * known.left
             && alone.is_over_chance(&known, &found, 2 * found.logs.len());
@@ -431,7 +464,7 @@ impl Series {
     fn is_better(&self, few: &Fitted, more: &Fitted, numbers: usize) -> bool {
         const BY: f64 = 4.0;
         let nothing = 1e-6 * self.points.len() as f64;
-        let used = self.columns.len() + 2 * more.logs.len();
+        let used = self.explained() + 2 * more.logs.len();
         let rest = self.points.len().saturating_sub(used).max(1) as f64;
         (few.left - more.left - nothing) * rest >= BY * numbers as f64 * more.left
     }
@@ -449,12 +482,11 @@ impl Series {
                 .collect()
         };
         let levels = (0..=last).map(level);
-        let rest = if self.open {
-            &self.columns
-        } else {
-            self.plain.as_ref().unwrap_or(&self.columns)
+        let (rest, met) = match &self.plain {
+            Some(plain) if !self.open => (plain, Vec::new()),
+            _ => (&self.columns, self.met.clone()),
         };
-        let within = self.with(levels.chain(rest.iter().skip(1).cloned()).collect());
+        let within = self.with(levels.chain(rest.iter().skip(1).cloned()).collect(), met);
         let one = within.fitted(Shape::One);
         let same = within.fitted(found.shape.clone());
         let both = same.logs.iter().zip(&found.logs);
