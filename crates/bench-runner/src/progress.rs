@@ -15,20 +15,16 @@ use crate::redact::Secrets;
 #[derive(Debug, Default)]
 pub(crate) struct ProgressCounters {
     started: AtomicU64,
-    ended: AtomicU64,
-    without_answer: AtomicU64,
-    events: AtomicU64,
-    /// Sum and number of TTFTs, in microseconds, for a running mean.
-    ttft_us: AtomicU64,
-    ttft_n: AtomicU64,
+    over: Mutex<Counted>,
 }
 
-/// The counters at one instant, or what was counted between two.
+/// What was counted of requests that are over, since the run began or between two instants.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     ended: u64,
     without_answer: u64,
     events: u64,
+    /// Sum and number of TTFTs, in microseconds, for a running mean.
     ttft_us: u64,
     ttft_n: u64,
 }
@@ -41,17 +37,13 @@ impl ProgressCounters {
 
     /// A request is over.
     pub(crate) fn ended(&self, record: &RequestRecord) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
-        let events = &record.wire.events;
-        self.events
-            .fetch_add(u64::try_from(events.len()).unwrap_or(0), Ordering::Relaxed);
-        if !record.wire.outcome.is_completed() {
-            self.without_answer.fetch_add(1, Ordering::Relaxed);
-        }
-        if let (Some(first), Some(sent)) = (events.first(), record.wire.sent) {
-            let us = u64::try_from((first - sent).get() / 1000).unwrap_or(0);
-            self.ttft_us.fetch_add(us, Ordering::Relaxed);
-            self.ttft_n.fetch_add(1, Ordering::Relaxed);
+        let (wire, mut over) = (&record.wire, self.over.lock());
+        over.ended += 1;
+        over.without_answer += u64::from(!wire.outcome.is_completed());
+        over.events += wire.events.len() as u64;
+        if let (Some(first), Some(sent)) = (wire.events.first(), wire.sent) {
+            over.ttft_us += u64::try_from((first - sent).get() / 1000).unwrap_or(0);
+            over.ttft_n += 1;
         }
     }
 
@@ -62,7 +54,7 @@ impl ProgressCounters {
 
     /// Requests that are over since the run began.
     pub(crate) fn over(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed)
+        self.counted().ended
     }
 
     /// Requests in flight.
@@ -72,14 +64,7 @@ impl ProgressCounters {
     }
 
     fn counted(&self) -> Counted {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counted {
-            ended: get(&self.ended),
-            without_answer: get(&self.without_answer),
-            events: get(&self.events),
-            ttft_us: get(&self.ttft_us),
-            ttft_n: get(&self.ttft_n),
-        }
+        *self.over.lock()
     }
 }
 
