@@ -2,6 +2,7 @@
 
 use bench_insight::{GateOutcome, GateVerdict, InsightError, RegressionRule};
 use bench_report::compare::terminal;
+use bench_report::{Column, Table};
 use serde::Serialize;
 
 use crate::arguments::{Gate, Output};
@@ -157,20 +158,15 @@ fn needed(gate: &GateOutcome) -> String {
 }
 
 fn markdown(verdict: &str, gates: &[GateOutcome]) -> String {
-    let mut out = format!(
-        "**gate: {verdict}**\n\n| | cell | quantity | worse by | allowed |\n| --- | --- | --- | ---: | ---: |\n"
-    );
+    let columns = ["", "cell", "quantity"].map(Column::text).into_iter();
+    let shares = ["worse by", "allowed"].map(|title| Column::number(title, ""));
+    let mut table = Table::new("", columns.chain(shares).collect());
     for gate in gates {
-        out += &format!(
-            "| {} | {} | {} | {} | {} |\n",
-            word(gate),
-            bench_report::markdown_cell(&gate.cell),
-            gate.quantity,
-            percent(gate.regression),
-            percent(gate.allowed),
-        );
+        let shares = [gate.regression, gate.allowed].map(percent);
+        let names = [word(gate), &gate.cell, &gate.quantity].map(str::to_owned);
+        table.push_words(names.into_iter().chain(shares));
     }
-    out
+    format!("**gate: {verdict}**\n\n{}", table.to_markdown())
 }
 
 #[cfg(test)]

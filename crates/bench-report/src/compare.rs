@@ -141,18 +141,12 @@ pub fn terminal(held: &RunComparison) -> String {
 
 /// The same for a pull request.
 pub fn changes_markdown(held: &RunComparison) -> String {
-    let mut out = format!(
-        "# {}\n\n{}{}\n\n{}",
-        text::markdown(&heading(held)),
-        held.answer()
-            .map_or_else(String::new, |answer| text::markdown_sentence(&answer)
-                + "\n\n"),
-        held.summary(),
-        tables::changes(held).to_markdown()
-    );
-    out.push('\n');
-    out.push_str(&bullets(&notes(held)));
-    out
+    let heading = text::markdown(&heading(held));
+    let answer = held.answer();
+    let answer = answer.map(|answer| text::markdown_sentence(&answer) + "\n\n");
+    let (answer, summary) = (answer.unwrap_or_default(), held.summary());
+    let (changes, notes) = (tables::changes(held).to_markdown(), bullets(&notes(held)));
+    format!("# {heading}\n\n{answer}{summary}\n\n{changes}\n{notes}")
 }
 
 /// What a comparison comes to, in sentences.
@@ -239,7 +233,7 @@ pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
     Ok(page.finish())
 }
 
-fn bullets(lines: &[String]) -> String {
+pub(crate) fn bullets(lines: &[String]) -> String {
     let line = |line: &String| format!("- {}\n", text::markdown_sentence(line));
     lines.iter().map(line).collect()
 }

@@ -31,7 +31,7 @@ pub mod trend;
 
 pub use table::{Cell, Column, Table};
 pub use tables::{capacity_words, measured_words};
-pub use text::{harmless, markdown as markdown_text, markdown_cell, plain as plain_text};
+pub use text::{harmless, markdown as markdown_text, plain as plain_text};
 pub use trace::RunFiles;
 
 use std::io;

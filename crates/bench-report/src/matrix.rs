@@ -3,6 +3,7 @@
 use bench_insight::{Against, BaselineDrift, ParameterEffect, ServerMatrix, SettingRow};
 use bench_schema::{Interval, Metric, TrustVerdict};
 
+use crate::compare::bullets;
 use crate::compare::tables::{signed, verdict};
 use crate::number::{percent, short};
 use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
@@ -11,31 +12,22 @@ use crate::text;
 
 /// The tables for a terminal, with what was found first.
 pub fn terminal(matrix: &ServerMatrix) -> String {
-    let mut out = format!("{}\n\n", text::plain(&matrix.summary()));
-    for table in [settings(matrix), effects(matrix)] {
-        out += &table.section(false);
-    }
-    for note in notes(matrix) {
-        out += &format!("note: {}\n", text::plain(&note));
-    }
-    out.push('\n');
-    out
+    let found = format!("{}\n\n", text::plain(&matrix.summary()));
+    let notes = notes(matrix).into_iter();
+    let notes = notes.map(|note| format!("note: {}\n", text::plain(&note)));
+    found + &tables(matrix, false) + &notes.collect::<String>() + "\n"
 }
 
 /// The same for a document.
 pub fn markdown(matrix: &ServerMatrix) -> String {
-    let mut out = format!(
-        "# Server settings\n\n{}\n",
-        text::markdown_sentence(&matrix.summary())
-    );
-    for table in [settings(matrix), effects(matrix)] {
-        out += &table.section(true);
-    }
-    out.push('\n');
-    for note in notes(matrix) {
-        out += &format!("- {}\n", text::markdown_sentence(&note));
-    }
-    out
+    let found = text::markdown_sentence(&matrix.summary());
+    let (tables, notes) = (tables(matrix, true), bullets(&notes(matrix)));
+    format!("# Server settings\n\n{found}\n{tables}\n{notes}")
+}
+
+fn tables(matrix: &ServerMatrix, markdown: bool) -> String {
+    let all = [settings(matrix), effects(matrix)];
+    all.iter().map(|table| table.section(markdown)).collect()
 }
 
 /// The latencies beside the figure.

@@ -127,7 +127,7 @@ pub(crate) fn markdown_sentence(text: &str) -> String {
 }
 
 /// The same where no block can begin: in a cell of a table.
-pub fn markdown_cell(text: &str) -> String {
+pub(crate) fn markdown_cell(text: &str) -> String {
     escape_markdown(&plain(text), false)
 }
 

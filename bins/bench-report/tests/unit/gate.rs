@@ -63,3 +63,13 @@ fn a_gate_that_nobody_can_tell_says_what_decides_it() {
         "{beyond}"
     );
 }
+
+#[test]
+fn gates_are_a_table_of_markdown_that_no_name_of_a_cell_breaks() {
+    let mut missed = gates(&[GateVerdict::Regressed]);
+    missed[0].cell = "a|b".to_owned();
+    let page = markdown("missed", &missed);
+    assert!(page.starts_with("**gate: missed**\n\n|"), "{page}");
+    let row = "| MISSED | a\\|b | e2e.p95 | 10.0 % | 5.0 % |\n";
+    assert!(page.ends_with(row), "{page}");
+}

@@ -295,7 +295,8 @@ pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
         return None;
     }
     let (cells, rates) = super::cells_with(run, CellRecord::headline_rates);
-    let tokens: Vec<Option<f64>> = rates.iter().map(|r| r.output_tokens_per_s).collect();
+    let outputs: Vec<Option<Bounded>> = cells.iter().map(|cell| rate(cell, true)).collect();
+    let tokens: Vec<Option<f64>> = outputs.iter().map(|r| r.map(|r| r.0)).collect();
     let requests: Vec<Option<f64>> = rates.iter().map(|r| r.requests_per_s).collect();
     let axis = value_axis("output (tokens/s)");
     let plot = Plot::new(category_axis(labels(&cells)), axis)
@@ -303,17 +304,10 @@ pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
         .bars("output tokens/s", "@0", &tokens)
         .bars("requests/s", "@1", &requests)
         .with("yAxisIndex", 1.into());
-    let bounded = |rates: &&Rates| {
-        let interval = rates.output_tokens_per_s_interval;
-        Some((
-            rates.output_tokens_per_s?,
-            interval.map(|i| (i.low, i.high)),
-        ))
-    };
-    let mut outputs: Vec<Bounded> = rates.iter().filter_map(bounded).collect();
-    outputs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let title = match (outputs.first(), outputs.last()) {
-        (Some(&low), Some(&high)) if low.0 > 0.0 => {
+    let known = || outputs.iter().flatten().copied();
+    let by_value = |a: &Bounded, b: &Bounded| a.0.total_cmp(&b.0);
+    let title = match known().min_by(by_value).zip(known().max_by(by_value)) {
+        Some((low, high)) if low.0 > 0.0 => {
             let (by, from, to) = (times(high.0 / low.0), short(low.0), short(high.0));
             if apart(low, high) {
                 format!("Output differs {by} between cells: {from} to {to} tokens/s")
