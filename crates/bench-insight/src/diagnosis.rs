@@ -602,10 +602,10 @@ const EXPLAINS: &[Explains] = &[
             &[PREFILL, &[Cause::WaitingOrPrefill]],
         )
     },
-    // A stop that costs more is none of a prompt.
+    // A stop that costs more is none of a prompt; nor does what interrupts tokens make them slower by more than that.
     Explains {
         at_most: 1.0,
-        ..explains(Cause::DecodeInterrupted, &[STANDSTILL])
+        ..explains(Cause::DecodeInterrupted, &[STANDSTILL, DECODE])
     },
     // Prompts come unevenly.
     Explains {
@@ -635,7 +635,12 @@ const EXPLAINS: &[Explains] = &[
             ],
         )
     },
-    explains(Cause::HeldBack, &[WAITING, PREFILL]),
+    // What keeps first tokens keeps the others too.
+    explains(Cause::HeldBack, &[WAITING, PREFILL, DECODE]),
+    Explains {
+        at_most: 1.0,
+        ..explains(Cause::HeldBack, &[LEVELS])
+    },
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
     Explains {
         at_most: 1.2,

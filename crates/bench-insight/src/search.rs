@@ -825,7 +825,10 @@ pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
 pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>) {
     let first = run.cells.first().map(|cell| &cell.id);
     let is_open = |id: &String| run.cell(id).is_some_and(|cell| cell.load.is_open());
+    let found = run.analysis.capacity.as_ref();
     findings.retain(|finding| match finding.cause() {
+        // Of a server of which it does not know what it can do nobody knows that either.
+        Some(Cause::Healthy) => found.is_some_and(|found| found.value.is_some()),
         Some(Cause::ColdStart) => finding.cells.iter().any(|cell| Some(cell) == first),
         Some(Cause::SlowRequests | Cause::Step | Cause::Drift) => {
             !finding.cells.iter().all(is_open)

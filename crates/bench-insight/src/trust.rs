@@ -272,6 +272,10 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         for seen in &mut reasons {
             if finding.cells.iter().any(|cell| is_it(seen, cell)) {
                 seen.next = Some(next.to_owned());
+                // Trends are what a queue that grows looks like.
+                if diagnosis::is_overload(finding) && seen.also_in.is_empty() {
+                    seen.message.clone_from(&message);
+                }
             }
         }
         let known = |cell: &String| reasons.iter().any(|r| is_it(r, cell));

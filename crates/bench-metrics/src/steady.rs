@@ -298,7 +298,8 @@ fn trend(
 }
 
 /// The mean number in flight in each bin, without what the arrivals made of it: a schedule that by chance hurries or slackens fills a server or
-/// empties it, though each request takes what the first third of them took.
+/// empties it, though each request takes what the first third of them took. Where that is longer than the window, none that was sent in it leaves in it, and what
+/// arrives is what the number grows by.
 fn level_beside_arrivals(
     started: impl Iterator<Item = Flight> + Clone,
     in_flight: &InFlight,
@@ -307,6 +308,9 @@ fn level_beside_arrivals(
     let third = started.clone().count() / 3;
     let stays = started.take(third).map(|f| (f.ended - f.sent).as_f64());
     let stay = Nanos::from_f64(sum(stays) / float(third.max(1)));
+    if stay >= window.length() {
+        return level(in_flight, window);
+    }
     let arrived = level(&in_flight.had_each_taken(stay), window);
     let usual = mean(&arrived.iter().map(|p| p.1).collect::<Vec<_>>()).unwrap_or(0.0);
     let came = arrived.iter().map(|p| p.1 - usual);

@@ -492,6 +492,34 @@ impl Prompts {
     }
 }
 
+/// First tokens of prompts of about one length.
+struct Quick {
+    n: usize,
+    /// TTFT of the quick quarter.
+    ttft: f64,
+    tokens: f64,
+}
+
+impl Quick {
+    /// Requests of a length below which all may have been late.
+    const FEW: usize = 8;
+
+    fn of(kind: &[(f64, f64)]) -> Option<Self> {
+        Some(Self {
+            n: kind.len(),
+            ttft: quantile(kind.iter().map(|p| p.1).collect(), 0.25)?,
+            tokens: median(kind.iter().map(|p| p.0).collect())?,
+        })
+    }
+
+    /// For a prompt of this length: of a few of them no longer than longer ones take, or than as many tokens of shorter ones.
+    fn beside<'a>(&self, tokens: f64, all: impl Iterator<Item = &'a Self>) -> f64 {
+        let many = all.filter(|of| self.n < Self::FEW && of.n >= Self::FEW);
+        let by = many.map(|of| of.ttft * (tokens / of.tokens.max(1.0)).max(1.0));
+        by.fold(self.ttft, f64::min)
+    }
+}
+
 fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
     requests: impl Fn() -> I,
     epoch: Stamp,
@@ -509,14 +537,19 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             Some((new(r), sent, sent + ttft, ttft))
         })
     };
-    let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut kinds: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for (tokens, _, _, ttft) in told() {
-        times.entry(about(tokens)).or_default().push(ttft);
+        let kind = kinds.entry(about(tokens)).or_default();
+        kind.push((tokens as f64, ttft));
     }
-    let quick: BTreeMap<u32, f64> = times
+    let quick: BTreeMap<u32, Quick> = kinds
         .into_iter()
-        .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
+        .filter_map(|(length, of)| Some((length, Quick::of(&of)?)))
         .collect();
+    let quick = |tokens: u64, ttft: f64| {
+        let own = quick.get(&about(tokens));
+        own.map_or(ttft, |own| own.beside(tokens as f64, quick.values()))
+    };
     let each = Line::of(
         &told()
             .map(|(n, .., ttft)| (n as f64, ttft))
@@ -525,7 +558,7 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
     .slope;
     let mut alone: Vec<(Prefill, f64)> = told()
         .map(|(tokens, sent, first, ttft)| {
-            let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
+            let quick = quick(tokens, ttft);
             let prefill = Prefill {
                 tokens,
                 meanwhile: Together::default(),

@@ -222,7 +222,8 @@ fn stalls(look: &Look<'_>) -> Option<Finding> {
         .because(Known::StallPeriod, period)
         .because(Known::StallLength, ends[0].map(beyond))
         .because(Known::StallLength, ends[1].map(beyond))
-        .because(Known::At, first.from)
+        // of one that began before, while the warm-up streamed, as much as was measured
+        .because(Known::At, first.from.max(0.0))
         .because(Known::InFlight, first.streams)
         .rules_out(
             Cause::ClientLimited,

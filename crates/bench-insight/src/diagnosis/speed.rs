@@ -29,9 +29,15 @@ pub(super) struct Change {
 impl Series {
     /// What is told of a change in some cells.
     fn told(&self, found: Fitted, looks: &[&Look<'_>]) -> Option<Change> {
+        let begins_slowly = self.begins_slowly(&found);
+        let found = if begins_slowly {
+            self.or_at_a_moment(found)
+        } else {
+            found
+        };
         let typical = median(found.slow.clone())?;
         let (cause, experiment) = match &found.shape {
-            _ if self.begins_slowly(&found) => (Cause::ColdStart, Experiment::LongerWarmUp),
+            _ if begins_slowly => (Cause::ColdStart, Experiment::LongerWarmUp),
             Shape::Levels(_) => (Cause::Step, Experiment::Longer),
             _ => (Cause::Drift, Experiment::Longer),
         };

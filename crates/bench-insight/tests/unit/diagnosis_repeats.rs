@@ -93,3 +93,14 @@ fn who_waits_one_level_below_a_queue_waits_for_the_same_places() {
     assert_eq!(left(8, 1.0), 2);
     assert_eq!(left(12, 0.5), 2);
 }
+
+#[test]
+fn what_keeps_first_tokens_keeps_the_others_too() {
+    let held = |other: Cause, severity: f64| {
+        let found = vec![costs(Cause::HeldBack, 0.4), costs(other, severity)];
+        fold(found).len() == 1
+    };
+    assert!(held(Cause::DecodeSlowsWithLoad, 0.5) && held(Cause::Drift, 0.3));
+    // a level that costs more moves by itself
+    assert!(!held(Cause::Drift, 0.5));
+}

@@ -115,6 +115,25 @@ fn a_start_of_a_few_of_many_requests_is_seen_and_one_after_which_little_moves_is
 }
 
 #[test]
+fn a_start_of_fewer_requests_than_a_level_holds_ends_at_its_moment_all_the_same() {
+    let start = |part: f64| (if part < 0.08 { 3.0 } else { 1.0 }, 0.0);
+    let mut series = served(120, 0.02, 7, start);
+    series.least = 24;
+    let fades = series.change(LEFT).unwrap();
+    assert!(matches!(fades.shape, Shape::Decay(_)), "{fades:?}");
+    let ends = series.or_at_a_moment(fades);
+    let told = series.movement(&ends, Cause::ColdStart);
+    let told = |figure: Known| told.iter().find(|f| f.0 == figure).unwrap().1;
+    assert!((told(Known::At) / series.lasted - 0.08).abs() < 0.01);
+    assert!((told(Known::LevelBefore) / told(Known::LevelAfter) / 3.0 - 1.0).abs() < 0.05);
+    // one that fades is told as such
+    let warms = |part: f64| (1.0 + 2.0 * (-part / 0.1).exp(), 0.0);
+    let series = served(120, 0.02, 7, warms);
+    let fades = series.or_at_a_moment(series.change(LEFT).unwrap());
+    assert!(matches!(fades.shape, Shape::Decay(_)), "{fades:?}");
+}
+
+#[test]
 fn what_load_explains_is_no_change_and_a_step_is_one_though_more_are_beside_it() {
     // more and more, as where a queue grows, and several levels of a sweep
     let loads: [fn(f64) -> f64; 2] = [|part| 10.0 * part, |part| (4.0 * part).floor() * 3.0];

@@ -77,6 +77,10 @@ fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
     without_what_it_makes(&run, &mut findings);
     let left: Vec<_> = findings.iter().map(Finding::cause).collect();
     assert_eq!(left, [Some(Cause::ColdStart), Some(Cause::Overload)]);
+    // one that found no capacity knows of no server that it is healthy
+    let mut findings = vec![told(Cause::Healthy, &first)];
+    without_what_it_makes(&run, &mut findings);
+    assert!(findings.is_empty());
 }
 
 /// A stage of a search: its load, the share within `p95:ttft`, the requests and how many of them completed; without a load, the requests sent one at a time.

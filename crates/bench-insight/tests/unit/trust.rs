@@ -11,7 +11,7 @@ fn latencies_of_an_overload_depend_on_the_length_of_the_run_and_its_rate_does_no
     let mut overload = overload.done().unwrap();
     overload.cells = vec!["r60".to_owned()];
     let mut trust = Trust::from_reasons(Vec::new());
-    doubt_mixed_levels(&mut trust, &[overload]);
+    doubt_mixed_levels(&mut trust, std::slice::from_ref(&overload));
     assert_eq!(trust.verdict, TrustVerdict::Doubtful);
     let reason = &trust.reasons[0];
     assert!(
@@ -21,6 +21,19 @@ fn latencies_of_an_overload_depend_on_the_length_of_the_run_and_its_rate_does_no
     );
     // a level that moved leaves no rate; a queue that grows does
     assert_eq!(reason.threshold, Some(0.0));
+    // trends that were seen are what it looks like
+    let message = reason.message.clone();
+    let trends = TrustReason {
+        cell: Some("r60".to_owned()),
+        ..TrustReason::new(
+            "not_stationary",
+            TrustVerdict::Doubtful,
+            "TTFT rises to 1.71×".to_owned(),
+        )
+    };
+    let mut trust = Trust::from_reasons(vec![trends]);
+    doubt_mixed_levels(&mut trust, &[overload]);
+    assert_eq!(trust.reasons[0].message, message);
 }
 
 #[test]

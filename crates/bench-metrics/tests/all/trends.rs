@@ -182,6 +182,24 @@ fn arrivals_that_hurry_by_chance_are_no_trend_and_requests_that_stay_longer_are(
 }
 
 #[test]
+fn under_an_overload_of_five_times_the_number_in_flight_rises() {
+    // Each waits for all before it, and none that is sent once the queue is half as long leaves while others come.
+    let load = Load::Open {
+        rate_per_s: Some(14.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let at = |i: i32| flight(f64::from(i) * 71.4, (286.0 * f64::from(i), 20.0, 100));
+    let flights: Vec<Flight> = (0..308).map(at).collect();
+    let found = under(&flights, &load).stationarity;
+    assert!(
+        found.stationary == Some(false) && found.reason.contains("number in flight rises"),
+        "{}",
+        found.reason
+    );
+}
+
+#[test]
 fn groups_that_come_evenly_are_no_trend_wherever_bins_cut_them() {
     // Four each second for 22 s, all alike: a bin of 1.05 s holds a part of one group and of the next, later on one group only.
     let flights: Vec<Flight> = (0..88)

@@ -26,6 +26,8 @@ const PARTS: usize = 12;
 const ALIKE: f64 = 0.02;
 /// What is slower by so much is another level, of few requests too.
 const STEP: f64 = 1.25;
+/// Of what a slow start takes more, the part that is left when it is over.
+const LEFT_OF_START: f64 = 0.3;
 /// Logarithms beyond which a request is no further off than others: something else happened to it.
 const FAR: f64 = 1.2;
 
@@ -569,6 +571,24 @@ impl Series {
         !steps || self.several || self.open || moved.is_none_or(|moved| moved >= PART * by)
     }
 
+    /// Of a slow start that fades, the one that ends at a moment, where that leaves less, however few requests it is of: the other one tells neither when it is over
+    /// nor how slow it is.
+    pub(super) fn or_at_a_moment(&self, found: Fitted) -> Fitted {
+        const FEWEST: usize = 4;
+        const TRIED: usize = 48;
+        let begun = self.points.get(FEWEST).map_or(self.soon, |p| p.from);
+        let ends = self.points.iter().flat_map(|p| [p.from, p.to]);
+        let mut ends: Vec<f64> = ends.filter(|at| (begun..=self.soon).contains(at)).collect();
+        ends.sort_by(f64::total_cmp);
+        let each = ends.len().div_ceil(TRIED).max(1);
+        let fades = matches!(found.shape, Shape::Decay(_));
+        let tried = ends.into_iter().step_by(each).filter(|_| fades);
+        let steps = tried.map(|at| self.fitted(Shape::Levels(vec![at])));
+        let best = steps.min_by(|a, b| a.left.total_cmp(&b.left));
+        let better = |step: &Fitted| step.left < found.left && self.begins_slowly(step);
+        best.filter(better).unwrap_or(found)
+    }
+
     /// Until when it is slow at first, or most of what falls has fallen.
     pub(super) fn slow_until(&self, found: &Fitted) -> f64 {
         match &found.shape {
@@ -609,8 +629,6 @@ impl Series {
 
     /// Whether it is slow at first only: soon over, and what comes later is nearer to the best.
     pub(super) fn begins_slowly(&self, found: &Fitted) -> bool {
-        /// Of what it takes more at first, the part that may be left.
-        const LEFT: f64 = 0.3;
         match &found.shape {
             Shape::Levels(times) => {
                 let levels = levels_of(&found.logs);
@@ -625,7 +643,7 @@ impl Series {
                 };
                 begun > 0 && rest < most.min(f64::midpoint(1.0, best))
             }
-            Shape::Decay(part) => found.logs[0] > 0.0 && (-EARLY / part).exp() < LEFT,
+            Shape::Decay(part) => found.logs[0] > 0.0 && (-EARLY / part).exp() < LEFT_OF_START,
             Shape::One | Shape::Line => false,
         }
     }
@@ -643,7 +661,10 @@ impl Series {
                 (vec![(Known::At, 3.0 * part * self.lasted)], (first, last))
             }
             (Shape::Levels(times), Cause::ColdStart) => {
-                let until = times.get(..self.begun(times)).and_then(<[f64]>::last);
+                // what moves by little later is no part of it
+                let most = last + LEFT_OF_START * (high - last);
+                let slow = levels.iter().rposition(|level| level * first > most);
+                let until = times.get(slow.unwrap_or(0));
                 (until.map(|to| at(*to)).into_iter().collect(), (high, last))
             }
             (Shape::Levels(times), _) => match times.as_slice() {
