@@ -446,6 +446,8 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
 /// Leaves out a change that costs less than waiting, and that whole answers tell and not their tokens, in a closed loop or while arrivals come and go: whoever waits
 /// now more and now less is answered at one speed.
 fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) -> Vec<Finding> {
+    /// Times what the queue costs, that it makes of whole answers.
+    const STARTS: f64 = 1.2;
     let comes_and_goes = !look.is_open() || look.load_moves();
     let waits = |causes: &[Cause]| {
         let own = found.iter().filter(|f| is_of(f, causes));
@@ -461,6 +463,12 @@ fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) 
     };
     let most = |f: &Finding| if returns(f) { waits } else { queues };
     let is_of_it = |f: &Finding| is_of(f, &[Cause::Step, Cause::Drift]) && f.severity <= most(f);
+    // Who waits for a place at first waits in a queue that goes away; a server that is slow then is slow in its tokens too.
+    let counted = look.places().is_some() || first_token::queue_is_told(look);
+    let starts_so = |f: &Finding| {
+        counted && f.cause() == Some(Cause::ColdStart) && f.severity <= STARTS * queues
+    };
+    let is_of_it = |f: &Finding| is_of_it(f) || starts_so(f);
     found.into_iter().filter(|f| !is_of_it(f)).collect()
 }
 

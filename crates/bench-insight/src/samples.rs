@@ -34,13 +34,15 @@ pub struct RequestSample {
     pub output_tokens: Option<u32>,
     /// Content events.
     pub events: u32,
+    /// Moments at which these came: a server that guesses tokens ahead sends several at one.
+    pub moments: u32,
     /// Tokens of reasoning that the server made before the first it sent, by its own count.
     pub hidden_tokens: Option<u32>,
     /// Prompt tokens that the server found in its prefix cache, where it tells.
     pub cached_tokens: Option<u32>,
     /// Index of the target URL.
     pub endpoint: u32,
-    /// Gaps between content events that stand out: when each began, and its length in ns. At most eight, the longest, in order of time.
+    /// Gaps between content events that stand out: when each began, and its length in ns. At most 32, the longest, in order of time.
     pub stalls: Box<[(Stamp, f64)]>,
     /// Label of the kind of request.
     pub use_case: Option<Box<str>>,
@@ -162,7 +164,7 @@ const BUNDLES: usize = 4;
 /// Of the mean gap, what is none.
 pub(crate) const NOTHING: f64 = 0.05;
 /// Gaps that are kept of one answer.
-const MOST_STALLS: usize = 8;
+const MOST_STALLS: usize = 32;
 /// Answers of the warm-up that are kept, the last to end.
 const MOST_WARM_UP: usize = 4_096;
 
@@ -323,6 +325,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
     let (first, end) = (wire.events.first()?, wire.events.last()?);
     let ns = |span: Nanos| span.as_f64();
     let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let (stalls, moments) = stalls(record);
     Some(RequestSample {
         id: record.id,
         repeat: record.repeat,
@@ -333,12 +336,13 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         input_tokens: record.input_tokens().map(narrow),
         output_tokens: record.output_tokens.map(narrow),
         events: narrow(wire.events.len() as u64),
+        moments: narrow(moments as u64),
         hidden_tokens: record.hidden_tokens().filter(|n| *n > 0).map(narrow),
         cached_tokens: (wire.usage.as_ref())
             .and_then(|usage| usage.cached_tokens)
             .map(narrow),
         endpoint: wire.connection.endpoint,
-        stalls: stalls(record),
+        stalls,
         use_case: record.use_case.as_deref().map(Box::from),
         replaced: wire.connection.replaced > 0,
         read_late: is_read_late(wire),
@@ -378,8 +382,8 @@ fn lost(record: &RequestRecord) -> Option<LostSample> {
     })
 }
 
-/// The gaps of an answer that stand out from its median gap; where most events come with the one before, from that of the others.
-fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
+/// The gaps of an answer that stand out from its median gap; where most events come with the one before, from that of the others. And how many events do not.
+fn stalls(record: &RequestRecord) -> (Box<[(Stamp, f64)]>, usize) {
     let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
     let each = stamps.windows(2);
     let each: Vec<(Stamp, f64)> = each
@@ -387,7 +391,7 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
         .collect();
     let mut gaps: Vec<f64> = each.iter().map(|(_, gap)| *gap).collect();
     if gaps.len() < 3 {
-        return Box::default();
+        return (Box::default(), stamps.len());
     }
     let typical = |gaps: &mut [f64]| {
         let middle = gaps.len() / 2;
@@ -397,6 +401,7 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let mut median = typical(&mut gaps);
     let all = gaps.len();
     gaps.retain(|gap| *gap >= NOTHING * mean);
+    let moments = 1 + gaps.len();
     // fewer are the stops themselves
     if median < NOTHING * mean && gaps.len() >= BUNDLES.max(all / 10) {
         median = typical(&mut gaps);
@@ -413,7 +418,7 @@ fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     found.truncate(MOST_STALLS);
     found.sort_by_key(|(at, _)| *at);
-    found.into()
+    (found.into(), moments)
 }
 
 /// The usual time from one event to the next, however unevenly they travel: over eight of them, where there are as many.

@@ -125,7 +125,7 @@ pub(super) fn is_untold(look: &Look<'_>) -> bool {
 }
 
 /// Whether the server tells anything of how much of the time is waiting.
-fn queue_is_told(look: &Look<'_>) -> bool {
+pub(super) fn queue_is_told(look: &Look<'_>) -> bool {
     let phases = look.cell.phases.as_ref();
     phases.is_some_and(PhaseShares::queue_is_told)
         || level(look, Signal::Waiting).is_some()

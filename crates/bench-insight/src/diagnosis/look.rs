@@ -394,6 +394,9 @@ pub(super) struct Slowness {
 pub(crate) struct Prompts {
     pub(crate) in_progress: Cover,
     firsts: Vec<Firsts>,
+    /// The lengths of all stops, and of those that began while nobody waited for a first token, in order.
+    stops: Vec<f64>,
+    without: Vec<f64>,
 }
 
 /// First tokens that came at one moment.
@@ -427,10 +430,37 @@ impl Prompts {
                 sent: of.iter().map(|p| p.sent).fold(f64::INFINITY, f64::min),
             })
         };
+        let waits = Cover::of(prefills.iter().map(|p| (p.sent, p.to)));
+        // a step may take up what is sent as it begins, and a stop is four steps at least
+        let began = |stop: &Standstill| (stop.from, stop.from + 0.125 * stop.length);
+        let alone = |stop: &&Standstill| {
+            let (from, to) = began(stop);
+            waits.within(from, to) <= 0.0
+        };
+        let lengths = |stops: &mut dyn Iterator<Item = &Standstill>| {
+            let mut lengths: Vec<f64> = stops.map(|stop| stop.length).collect();
+            lengths.sort_by(f64::total_cmp);
+            lengths
+        };
+        let of_all = || stops.of_all.iter().filter(|stop| stop.streams >= 2.0);
         Self {
             in_progress: Cover::of(prefills.iter().map(|p| (p.from, p.to))),
             firsts: at_once.filter_map(step).collect(),
+            without: lengths(&mut of_all().filter(alone)),
+            stops: lengths(&mut of_all()),
         }
+    }
+
+    /// Whether streams stop for as long while nobody's prompt is there too, again and again: what does that is no prompt, and is none beside one either.
+    fn come_without(&self, length: f64) -> bool {
+        const FEWEST: usize = 3;
+        const PART: f64 = 0.2;
+        let alike = |of: &[f64]| {
+            let until = |most: f64| of.partition_point(|own| *own <= most);
+            until(1.25 * length) - until(0.8 * length)
+        };
+        let without = alike(&self.without);
+        without >= FEWEST && without as f64 >= PART * alike(&self.stops) as f64
     }
 
     /// Whether they are what streams waited for in one of their stops: they were in progress, streams hardly moved until the next first token, and as long prompts
@@ -465,6 +495,7 @@ impl Prompts {
         let moved = stops.streamed(to, first) - stops.stood(to, first);
         moved <= (STOOD * (first - to)).max(rest)
             && self.in_progress.within(from, to) >= OF_PROMPTS * stop.length
+            && !self.come_without(stop.length)
             && self.make_streams_stand(tokens, first - from, STOOD * stop.length, stops)
     }
 

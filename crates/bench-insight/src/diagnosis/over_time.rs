@@ -395,5 +395,7 @@ fn even(stalls: &[Standstill], most: f64) -> Option<f64> {
     let off = |gap: &f64| (gap / period - (gap / period).round()).abs();
     let off = gaps.iter().map(off).sum::<f64>() / gaps.len() as f64;
     let missed = periods - gaps.len() as f64;
-    (off < most && missed <= gaps.len() as f64).then_some(period)
+    // of stops that follow each other at once the time between is even because they are as long as each other
+    let free = 1.0 - mean(stalls.iter().map(|s| s.length)).unwrap_or(0.0) / period;
+    (off < most * free && missed <= gaps.len() as f64).then_some(period)
 }

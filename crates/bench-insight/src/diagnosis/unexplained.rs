@@ -8,6 +8,7 @@ use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
 use super::{first_token, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
+use crate::outages::Standstill;
 use crate::samples::{NOTHING, STANDS_OUT};
 use crate::signals::Signal;
 use crate::view;
@@ -70,6 +71,10 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         return None;
     }
     let slowness = look.slowness();
+    let apart = are_two_kinds(slowness.iter().map(|s| s.slow).collect());
+    if !apart && is_of_guesses(look) {
+        return None;
+    }
     if is_one_bell(slowness.iter().map(|s| (s.sent, s.slow)).collect()) {
         return None;
     }
@@ -97,12 +102,29 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         .map(|s| (s.slow_by_events, s.request.e2e()));
     let seen = of(seen.filter(|(slow, _)| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    let apart = are_two_kinds(slowness.iter().map(|s| s.slow).collect());
     Some(Slow {
         cost,
         apart,
         ..told
     })
+}
+
+/// Whether tokens come several at a time, and all requests wait as long from one time to the next: then it is how many come at once that differs, as where a server
+/// guesses tokens ahead, and no request is served more slowly than another.
+fn is_of_guesses(look: &Look<'_>) -> bool {
+    const SEVERAL: f64 = 1.2;
+    let each = look.seen.iter().filter_map(|s| {
+        let stalls = &s.request.stalls;
+        let stood: f64 = stalls.iter().map(|(_, length)| length).sum();
+        let moving = f64::from(s.request.moments) - 1.0 - stalls.len() as f64;
+        let at_once = f64::from(s.request.events) / f64::from(s.request.moments);
+        (moving >= 1.0).then_some(((s.end - s.first? - stood) / moving, at_once))
+    });
+    let (steps, at_once): (Vec<f64>, Vec<f64>) = each.unzip();
+    let most = steps.len() * 10 >= look.seen.len() * 9;
+    let ends = quantile(steps.clone(), 0.1).zip(quantile(steps, 0.9));
+    let alike = ends.is_some_and(|(low, high)| high <= ALIKE * low);
+    most && alike && median(at_once).is_some_and(|n| n >= SEVERAL)
 }
 
 /// Whether the length of an answer tells how slow its request is: later tokens take longer then, as when a cache grows, and no request is slow for its length.
@@ -578,11 +600,21 @@ fn own_pauses<'a>(seen: &Seen<'a>, queue: bool) -> impl Iterator<Item = &'a (Sta
 }
 
 fn pauses_of(look: &Look<'_>) -> Option<Stood> {
+    stood_but(look, &[])
+}
+
+/// But for the pauses in some stops.
+fn stood_but(look: &Look<'_>, stops: &[Standstill]) -> Option<Stood> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
     let taken = look.taken();
     let prompts = &look.prompts().in_progress;
+    let stops = Cover::of(
+        stops
+            .iter()
+            .map(|stop| (stop.from, stop.from + stop.length)),
+    );
     let queue = wait_after_first(look);
     let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
     firsts.sort_by(f64::total_cmp);
@@ -591,6 +623,9 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
     let (mut stood, mut beside, mut until_first, mut go_on) = (0.0, 0.0, 0.0, 0.0);
     for (at, length) in look.seen.iter().flat_map(|s| own_pauses(s, queue)) {
         let (from, to) = (look.ns(*at), look.ns(*at) + length);
+        if stops.within(from, to) > 0.5 * length {
+            continue;
+        }
         stood += length;
         beside += prompts.within(from, to);
         // One step makes the tokens of all: within half a gap they are of one.
@@ -614,7 +649,9 @@ fn pauses_of(look: &Look<'_>) -> Option<Stood> {
 /// waiting a prompt is beside every pause, so that alone says nothing.
 pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
     let of_prompts = |s: &Stood| s.may_be_of_prompts() && s.until_first >= OF_PROMPTS;
-    let stood = in_many_steps(look).or_else(|| pauses_of(look).filter(of_prompts));
+    // what stops all without a prompt does so beside one
+    let (stops, _) = over_time::not_of_prompts(look);
+    let stood = in_many_steps(look).or_else(|| stood_but(look, &stops).filter(of_prompts));
     let stood = stood.filter(|stood| stood.cost >= COSTS)?;
     told(
         Cause::DecodeInterrupted,

@@ -28,7 +28,7 @@ struct Before {
 }
 
 /// Numbers that a request may lack, or share with the one before.
-const NUMBERS: usize = 10;
+const NUMBERS: usize = 11;
 /// Whether it was asked again on another connection.
 const REPLACED: u64 = 1 << NUMBERS;
 /// Whether it was read late.
@@ -60,6 +60,7 @@ impl PackedSamples {
                 i64::from(request.events),
                 some(request.output_tokens).unwrap_or(0),
             ),
+            changed(i64::from(request.moments), i64::from(request.events)),
         ];
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         let flags = presence(&numbers)
@@ -128,6 +129,7 @@ impl PackedSamples {
                 use_case,
                 stalls,
                 events,
+                moments,
             ] = ints.present::<NUMBERS>(flags)?;
             let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
             before = Before {
@@ -153,6 +155,7 @@ impl PackedSamples {
                 input_tokens: input.map(count),
                 output_tokens: output.map(count),
                 events: count(events.or(output).unwrap_or(0)),
+                moments: count(moments.or(events).or(output).unwrap_or(0)),
                 hidden_tokens: hidden.map(count),
                 cached_tokens: cached.map(count),
                 endpoint: count(before.endpoint),

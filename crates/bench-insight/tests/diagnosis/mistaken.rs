@@ -2470,3 +2470,77 @@ fn the_first_part_of_a_prompt_beside_one_stream_is_no_job_of_the_server() {
         );
     }
 }
+
+/// As where a server compiles at each number of answers that it has not had before: some of these come with a prompt, others as an answer ends.
+#[test]
+fn stops_that_come_without_prompts_too_are_none_of_those_that_come_with_one() {
+    let lengths: Lengths = |_, draw| (draw.whole(20.0, 800.0), draw.whole(10.0, 60.0));
+    for (seed, rate) in [(1, 4.0), (2, 3.0), (3, 6.0)] {
+        let mut draw = super::Draw::new(seed);
+        let mut at = 500.0;
+        let freezes = std::iter::from_fn(|| {
+            at += 750.0 + draw.between(0.0, 500.0);
+            (at < 34_000.0).then_some((at, 700.0))
+        });
+        let server = Server {
+            blocking: true,
+            freezes: freezes.collect(),
+            prefill: 5.0,
+            prefill_token: 0.0,
+            ..Server::default()
+        };
+        for found in firsts(Asks::Poisson(rate), lengths, 36.0, &server) {
+            let is_told = found
+                .iter()
+                .any(|cause| [Cause::Frozen, Cause::PeriodicStall].contains(cause));
+            assert!(is_told, "{seed}: {found:?}");
+            let others = [Cause::DecodeInterrupted, Cause::Step, Cause::Pauses];
+            assert!(
+                !found.iter().any(|cause| others.contains(cause)),
+                "{seed}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_ends_as_places_are_added_is_no_slow_start() {
+    let server = Server {
+        slots: 3,
+        joins: Some((10_000.0, 40)),
+        step_each: 0.05,
+        ..Server::default()
+    };
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 25.0,
+            ..cell(Asks::Closed(8), equal, server.clone())
+        };
+        let (run, samples) = run(&[asked], true, seed);
+        let found = found(&run, &samples);
+        assert!(found.contains(&Cause::Queueing), "{found:?}");
+        assert!(!found.contains(&Cause::ColdStart), "{found:?}");
+    }
+}
+
+/// A server that guesses tokens ahead: of some answers it guesses more, and each of its steps takes as long.
+#[test]
+fn answers_of_which_more_tokens_come_at_once_are_no_slow_ones() {
+    for seed in 1..=4 {
+        let (run, mut samples) = run(
+            &[cell(Asks::Closed(6), equal, Server::default())],
+            false,
+            seed,
+        );
+        let mut noise = crate::simulated::Noise(seed);
+        for request in &mut samples[0].requests {
+            let at_once = 1.0 + 2.0 * noise.uniform();
+            let moments = f64::from(request.events) / at_once;
+            request.moments = u32::try_from(bench_schema::whole(moments)).unwrap();
+            let decodes = 1e7 * f64::from(request.moments - 1);
+            request.end = request.start + Nanos::from_f64(request.ttft.unwrap() + decodes);
+        }
+        let told = found(&run, &samples);
+        assert!(!told.contains(&Cause::SlowRequests), "{seed} {told:?}");
+    }
+}

@@ -2,6 +2,10 @@ use bench_schema::{Channel, Event, Exchange};
 
 use super::*;
 
+fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
+    super::stalls(record).0
+}
+
 /// An answer of a thousand events, 1 ms apart, the 500th of which comes 50 ms late.
 fn long_answer() -> RequestRecord {
     answer((1..=1_000).map(|n| if n < 500 { n } else { n + 50 }))
