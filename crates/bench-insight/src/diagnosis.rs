@@ -453,7 +453,8 @@ fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) 
         let own = found.iter().filter(|f| is_of(f, causes));
         own.map(|f| f.severity).fold(0.0, f64::max)
     };
-    let (queues, waits) = (waits(&[Cause::Queueing]), waits(WAITING));
+    let held = waits(&[Cause::HeldBack]);
+    let (queues, waits) = (waits(&[Cause::Queueing]), waits(WAITING).max(held));
     if !comes_and_goes || !speed::is_of_whole(look, change) {
         return found;
     }

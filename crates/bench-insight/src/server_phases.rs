@@ -1,6 +1,6 @@
 //! Where the time goes, told with the server's own queue time.
 
-use bench_schema::{CellRecord, Load, Metric, PhaseShares};
+use bench_schema::{CellRecord, Known, Load, Metric, PhaseShares};
 
 use crate::signals::derived;
 
@@ -8,8 +8,8 @@ use crate::signals::derived;
 /// cell's window; `None` where the cell's shares stand as they are.
 ///
 /// Responses that carry their queue time know better, request by request. Otherwise the server's mean counts more than nothing
-/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. Where first
-/// tokens are kept back on their way (`held_back`), what is left until then is not the server's prefill.
+/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. Where most of the
+/// time passes before its scheduler has the request or on the way (`held_back`), what is left until the first token is not the server's prefill.
 ///
 /// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at. Where the
 /// buckets of its histogram are too coarse to tell them, they are TTFT less the server's mean prefill, within the bucket. They are not of the same
@@ -25,7 +25,7 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
         _ => return None,
     };
     let waited = match (mean, known("server_prefill_mean")) {
-        // Something in between keeps first tokens back: its own times alone say how much of the whole they are.
+        // Most of the time passes where its scheduler does not count: its own times alone say how much of the whole they are.
         (Some(queue), _) if held_back(cell).is_some() => {
             let e2e = cell.headline(Metric::E2e)?.mean;
             (queue / e2e).min(prefill)
@@ -53,13 +53,24 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
     })
 }
 
-/// The mean TTFT of the server's own account, where first tokens reach the client at more than twice that and at least 20 ms later.
-pub(crate) fn held_back(cell: &CellRecord) -> Option<f64> {
-    let (own, ours) = (
-        derived(cell, "server_ttft_mean")?,
-        cell.headline(Metric::Ttft)?,
-    );
-    (own > 0.0 && ours.mean > 2.0 * own && ours.mean - own > 2e7).then_some(own)
+/// The mean time to the first token that the server accounts for, where the client's is more than twice that and at least 20 ms longer: its own TTFT, or what its
+/// scheduler counts of it (queue and prefill), which does not begin before a front end has let the request through.
+pub(crate) fn held_back(cell: &CellRecord) -> Option<(Known, f64)> {
+    let ours = cell.headline(Metric::Ttft)?.mean;
+    let told = |name: &str| derived(cell, name);
+    let scheduled = told("server_queue_mean").zip(told("server_prefill_mean"));
+    let counted = [
+        (Known::ServerTtft, told("server_ttft_mean")),
+        (
+            Known::ScheduledTtft,
+            scheduled.map(|(queue, prefill)| queue + prefill),
+        ),
+    ];
+    let counted = counted
+        .into_iter()
+        .filter_map(|(figure, own)| Some((figure, own?)));
+    let mut short = counted.filter(|(_, own)| *own > 0.0 && ours > 2.0 * own && ours - own > 2e7);
+    short.next()
 }
 
 /// Below this share of E2E waiting is within the first bucket of most servers' histograms.

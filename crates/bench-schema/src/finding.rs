@@ -120,7 +120,7 @@ names! {
         Queueing "queueing" "Requests wait in the server before they are taken up.";
         Prefill "prefill" "Prompts take long to process, waiting excluded.";
         WaitingOrPrefill "waiting_or_prefill" "The time to the first token is long, and nothing tells waiting from prefill.";
-        HeldBack "held_back" "First tokens reach the client much later than the server made them, by its own count or because whole answers come at one moment: something in between holds them.";
+        HeldBack "held_back" "First tokens reach the client much later than the server made them or its scheduler accounts for, by its own count or because whole answers come at one moment: something in between or before it holds them.";
         DecodeSlowsWithLoad "decode_slows_with_load" "Time between tokens grows with the requests in flight.";
         HeadOfLine "head_of_line" "Short requests are slower while a long prompt is processed.";
         ServerStarved "server_starved" "The server is kept from its CPU: by a quota, by other programs, by the hypervisor.";
@@ -389,6 +389,7 @@ names! {
         RequestsPerDay "requests_per_day" "Requests a day.";
         TokensPerChunk "tokens_per_chunk" "Tokens per content event.";
         ServerTtft "server_ttft" "TTFT by the server's own count.";
+        ScheduledTtft "scheduled_ttft" "Queue time and prefill by the server's own count.";
     }
 }
 

@@ -141,11 +141,13 @@ pub fn gate(
         );
         if outcomes.len() == before {
             let (rule, quantity) = (rule.text.clone(), &rule.quantity);
-            let problem = format!(
-                "no cell has `{quantity}`; compared quantities: {}",
-                known(comparison)
+            let paired = quantity.strip_suffix(".paired");
+            let missing = paired.map_or(
+                format!("no cell has `{quantity}`"),
+                |metric| format!("requests are paired only between two single runs of one plan, and these are not; write `{metric}.p50`"),
             );
-            let of_the_runs = !comparison.incomparable.is_empty() || quantity.ends_with(".paired");
+            let problem = format!("{missing}; compared quantities: {}", known(comparison));
+            let of_the_runs = !comparison.incomparable.is_empty() || paired.is_some();
             return Err(if of_the_runs {
                 InsightError::NotCompared { rule, problem }
             } else {

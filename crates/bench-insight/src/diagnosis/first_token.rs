@@ -184,9 +184,14 @@ pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
 pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     let start = Start::of(look)?;
     let told = crate::server_phases::held_back(look.cell);
+    // What its scheduler does not count may be its own as well: of some requests, or for a time, it is told as that.
+    let of_server = told.is_some_and(|(figure, _)| figure == Known::ScheduledTtft);
+    if of_server && unexplained::late(look).is_some_and(|late| late.is_apart(look)) {
+        return None;
+    }
     let whole = events_at_once(look).filter(|_| told.is_none());
     let kept = match (told, whole) {
-        (Some(own), _) => start.ttft - own,
+        (Some((_, own)), _) => start.ttft - own,
         // Of tokens that take about the same time each.
         (None, Some(events)) => start.ttft * (1.0 - 1.0 / events),
         (None, None) => return None,
@@ -197,7 +202,10 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     Draft::in_cell(Cause::HeldBack, cost, look.cell)
         .because(Known::LateShare, part.map(|late| late.share))
         .because(Known::Ttft, start.ttft)
-        .because(Known::ServerTtft, told)
+        .because(
+            told.map_or(Known::ServerTtft, |told| told.0),
+            told.map(|told| told.1),
+        )
         .because(Known::EventsAtOnce, whole)
         .because(Known::TtftShare, start.ttft / start.e2e)
         .refuted_by(Experiment::BesideTheServer)
@@ -600,8 +608,8 @@ const QUICKER: f64 = 0.7;
 
 /// Short requests beside a long prompt in prefill, against short requests at other times, where it costs so much.
 pub(super) fn head_of_line(look: &Look<'_>, least: f64) -> Option<Finding> {
-    // Behind a queue that grows, long prompts wait as all do: their time to the first token is not that of their prefill.
-    if view::behind(look.cell).is_some() {
+    // Behind a queue that grows, and where something holds them back, long prompts wait as all do: their time to the first token is not that of their prefill.
+    if view::behind(look.cell).is_some() || crate::server_phases::held_back(look.cell).is_some() {
         return None;
     }
     let lengths = look.seen.iter().filter_map(|s| s.request.input_tokens);

@@ -427,11 +427,18 @@ pub(super) struct Late {
     are_a_level: bool,
 }
 
-/// A first token: when it was asked for, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
+/// A first token: when it was asked for and came, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
 struct First {
     sent: f64,
+    came: f64,
     took: f64,
     quick: f64,
+}
+
+impl First {
+    fn is_late(&self) -> bool {
+        self.took > LATE * self.quick
+    }
 }
 
 fn firsts(look: &Look<'_>) -> Vec<First> {
@@ -441,6 +448,7 @@ fn firsts(look: &Look<'_>) -> Vec<First> {
     let firsts = with_ttft.zip(look.prefills()).filter_map(|(s, prefill)| {
         Some(First {
             sent: s.sent,
+            came: s.first?,
             took: s.request.ttft? - stops.within(s.sent, s.first?),
             quick: prefill.quick,
         })
@@ -456,11 +464,10 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
     /// Of the variance of being late or not, what one change leaves of it.
     const LEFT: f64 = 0.3;
     let all = firsts(look);
-    let is_late = |f: &&First| f.took > LATE * f.quick;
-    let late = all.iter().filter(is_late).map(|f| f.took / f.quick);
+    let late = all.iter().filter(|f| f.is_late()).map(|f| f.took / f.quick);
     let late: Vec<f64> = late.collect();
     let beyond = all.iter().map(|f| (f.took - ALIKE * f.quick).max(0.0));
-    let kinds = all.iter().map(|f| f64::from(u8::from(is_late(&f))));
+    let kinds = all.iter().map(|f| f64::from(u8::from(f.is_late())));
     let kinds: Vec<f64> = kinds.collect();
     let two = two_levels(&kinds, 1);
     let found = Late {
@@ -472,20 +479,49 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
     (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
 }
 
-/// Late first tokens of a closed loop that cost something; arrivals by chance wait for each other.
+/// Late first tokens that cost something. Arrivals by chance wait for each other, but for no longer than those that come after them.
 fn late_and_costly(look: &Look<'_>) -> Option<Late> {
-    late(look).filter(|late| !look.is_open() && late.cost >= COSTS)
+    let late = late(look).filter(|late| late.cost >= COSTS)?;
+    (!look.is_open() || are_overtaken(&firsts(look))).then_some(late)
 }
 
-/// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody.
+/// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody: many times as long as others, or for about as
+/// much longer.
 pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
     let late = late_and_costly(look).filter(|late| !late.are_a_level)?;
-    let over = firsts(look).into_iter().map(|f| f.took / f.quick);
-    let is_one = are_two_kinds(over.collect());
-    is_one.then(|| late.finding(look))?
+    is_a_kind(look).then(|| late.finding(look))?
+}
+
+fn is_a_kind(look: &Look<'_>) -> bool {
+    let firsts = firsts(look);
+    let usual = median(firsts.iter().map(|f| f.quick).collect()).unwrap_or(0.0);
+    let apart = |longer: fn(&First, f64) -> f64| {
+        are_two_kinds(firsts.iter().map(|f| longer(f, usual)).collect())
+    };
+    apart(|f, _| f.took / f.quick) || apart(|f, usual| f.took - f.quick + usual)
+}
+
+/// Whether next to all that late first tokens take longer is of those that come after one of a request that was sent later: none of a queue that is served in turn does.
+fn are_overtaken(firsts: &[First]) -> bool {
+    let mut soonest = f64::INFINITY;
+    let (mut late, mut overtaken) = (0.0, 0.0);
+    for first in firsts.iter().rev() {
+        if first.is_late() {
+            let longer = first.took - first.quick;
+            late += longer;
+            overtaken += if soonest < first.came { longer } else { 0.0 };
+        }
+        soonest = soonest.min(first.came);
+    }
+    overtaken >= 0.9 * late
 }
 
 impl Late {
+    /// Whether they are a kind of their own, or those of one stretch of time.
+    pub(super) fn is_apart(&self, look: &Look<'_>) -> bool {
+        self.are_a_level || is_a_kind(look)
+    }
+
     fn finding(&self, look: &Look<'_>) -> Option<Finding> {
         Draft::in_cell(Cause::SlowRequests, self.cost, look.cell)
             .because(Known::LateShare, self.share)

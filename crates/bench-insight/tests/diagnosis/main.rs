@@ -894,6 +894,40 @@ fn a_client_that_is_late_to_send_holds_first_tokens_back_itself() {
     assert_eq!(causes(&findings(&run, &samples)), [Cause::ClientLimited]);
 }
 
+/// The server's own TTFT begins in its front end, its queue and prefill in its scheduler.
+#[test]
+fn what_the_servers_scheduler_does_not_count_is_held_before_it() {
+    let server = Server {
+        prefill: 105.0,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(4), |_, _| (100, 32), server)], true, 2);
+    let told = [
+        ("server_ttft_mean", 1.05e8),
+        ("server_queue_mean", 5e6),
+        ("server_prefill_mean", 2e7),
+        ("server_queue_share", 0.01),
+    ];
+    for (name, value) in told {
+        let quantity = bench_schema::Quantity {
+            value,
+            unit: bench_schema::Unit::Ns,
+            interval: None,
+        };
+        let hardware = run.cells[0].hardware.as_mut().unwrap();
+        hardware.derived.insert(name.to_owned(), quantity);
+    }
+    let all = findings(&run, &samples);
+    assert_eq!(causes(&all), [Cause::HeldBack]);
+    let counted = all[0].figure(&bench_schema::Known::ScheduledTtft.into());
+    assert_eq!(counted, Some(2.5e7));
+    assert!(
+        all[0]
+            .figure(&bench_schema::Known::ServerTtft.into())
+            .is_none()
+    );
+}
+
 fn doubted(code: &str, measured: f64, cell: Option<String>) -> bench_schema::Trust {
     bench_schema::Trust::from_reasons(vec![bench_schema::TrustReason {
         also_in: Vec::new(),

@@ -1747,6 +1747,32 @@ fn first_tokens_of_two_kinds_are_slow_requests() {
     }
 }
 
+/// A front end sends one request in seven on 1.2 s later: as long for prompts of any length, and others overtake it.
+#[test]
+fn requests_that_wait_for_a_time_of_their_own_are_slow_requests() {
+    let varied: Lengths = |_, draw| (draw.whole(40.0, 600.0), draw.whole(20.0, 60.0));
+    let server = Server {
+        prefill: 5.0,
+        prefill_token: 0.1,
+        ..Server::default()
+    };
+    for asks in [Asks::Closed(6), Asks::Poisson(5.0)] {
+        let is_named = |seed: &u64| {
+            let (run, mut samples) = run(&[cell(asks, varied, server.clone())], false, *seed);
+            let mut draw = Draw::new(seed + 100); // no arrival's
+            for request in &mut samples[0].requests {
+                if draw.uniform() * 7.0 < 1.0 {
+                    request.ttft = request.ttft.map(|ttft| ttft + 1.2e9);
+                    request.end = request.end + Nanos::from_millis(1200);
+                }
+            }
+            found(&run, &samples) == [Cause::SlowRequests]
+        };
+        let named = (1..=5).filter(is_named).count();
+        assert!(named >= 4, "{asks:?} {named}");
+    }
+}
+
 #[test]
 fn one_request_at_a_time_waits_for_no_other() {
     let far = Server {

@@ -55,7 +55,20 @@ fn a_proxy_that_keeps_answers_back_makes_no_queue() {
     let shares = server_phases(&held).unwrap();
     assert!((shares.queue - 3.2 / 432.0).abs() < 1e-9, "{shares:?}");
     assert_eq!(shares.first_phase(), "before the first token");
-    assert_eq!(held_back(&held), Some(14.2e6));
+    assert_eq!(held_back(&held), Some((Known::ServerTtft, 14.2e6)));
+    // where the server counts the time in its front end too, its scheduler's two parts do not share it
+    let derived = &mut held.hardware.as_mut().unwrap().derived;
+    derived.get_mut("server_ttft_mean").unwrap().value = 430e6;
+    let shares = server_phases(&held).unwrap();
+    assert!((shares.queue - 3.2 / 432.0).abs() < 1e-9, "{shares:?}");
+    assert_eq!(shares.first_phase(), "before the first token");
+    let of_scheduler = held_back(&held);
+    assert!(
+        of_scheduler.is_some_and(
+            |(figure, own)| figure == Known::ScheduledTtft && (own - 14.2e6).abs() < 1.0
+        ),
+        "{of_scheduler:?}"
+    );
 }
 
 #[test]

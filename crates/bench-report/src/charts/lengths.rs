@@ -165,7 +165,7 @@ fn output(row: &Row) -> Option<f64> {
 fn followed([metric, length]: [&str; 2], (adds, r2): (String, f64), at: &str) -> String {
     let shown = short(r2);
     if r2 < WEAK {
-        format!("{metric} hardly depends on the {length} length{at} (R² {shown})")
+        format!("The {length} length explains little of {metric}{at} (R² {shown})")
     } else {
         format!("{adds} to {metric}{at} (R² {shown})")
     }
