@@ -548,9 +548,13 @@ struct Explains {
 }
 
 const fn explains(cause: Cause, effects: &'static [&'static [Cause]]) -> Explains {
+    up_to(f64::INFINITY, cause, effects)
+}
+
+const fn up_to(at_most: f64, cause: Cause, effects: &'static [&'static [Cause]]) -> Explains {
     Explains {
         cause,
-        at_most: f64::INFINITY,
+        at_most,
         effects,
     }
 }
@@ -562,22 +566,20 @@ const EXPLAINS: &[Explains] = &[
         &[FAILING, STANDSTILL, LEVELS, OVERLOAD, WAITING],
     ),
     explains(Cause::RateLimited, &[FAILING, &[Cause::ServerGone]]),
-    Explains {
-        at_most: 4.0,
-        ..explains(
-            Cause::ServerStarved,
-            &[
-                OVERLOAD,
-                WAITING,
-                PREFILL,
-                DECODE,
-                HEAD_OF_LINE,
-                STANDSTILL,
-                LEVELS,
-                UNEXPLAINED,
-            ],
-        )
-    },
+    up_to(
+        4.0,
+        Cause::ServerStarved,
+        &[
+            OVERLOAD,
+            WAITING,
+            PREFILL,
+            DECODE,
+            HEAD_OF_LINE,
+            STANDSTILL,
+            LEVELS,
+            UNEXPLAINED,
+        ],
+    ),
     explains(
         Cause::SlowReplica,
         &[WAITING, DECODE, &[Cause::Step, Cause::Drift], OVERLOAD],
@@ -586,93 +588,54 @@ const EXPLAINS: &[Explains] = &[
         Cause::HeadOfLine,
         &[WAITING, LEVELS, PREFILL, DECODE, INTERRUPTED],
     ),
-    Explains {
-        at_most: 4.0,
-        ..explains(Cause::PeriodicStall, BY_STANDSTILL)
-    },
-    Explains {
-        at_most: 4.0,
-        ..explains(Cause::Frozen, BY_STANDSTILL)
-    },
+    up_to(4.0, Cause::PeriodicStall, BY_STANDSTILL),
+    up_to(4.0, Cause::Frozen, BY_STANDSTILL),
     // Who waits all the time waits for a place.
-    Explains {
-        at_most: 2.0,
-        ..explains(Cause::PeriodicStall, &[WAITING])
-    },
-    Explains {
-        at_most: 2.0,
-        ..explains(Cause::Frozen, &[WAITING])
-    },
+    up_to(2.0, Cause::PeriodicStall, &[WAITING]),
+    up_to(2.0, Cause::Frozen, &[WAITING]),
     // Prompts that hold up answers hold up each other's first tokens too.
-    Explains {
-        at_most: 2.5,
-        ..explains(
-            Cause::DecodeInterrupted,
-            &[PREFILL, &[Cause::WaitingOrPrefill]],
-        )
-    },
+    up_to(
+        2.5,
+        Cause::DecodeInterrupted,
+        &[PREFILL, &[Cause::WaitingOrPrefill]],
+    ),
     // A stop that costs more is none of a prompt; nor does what interrupts tokens make them slower by more than that.
-    Explains {
-        at_most: 1.0,
-        ..explains(Cause::DecodeInterrupted, &[STANDSTILL, DECODE])
-    },
+    up_to(1.0, Cause::DecodeInterrupted, &[STANDSTILL, DECODE]),
     // Prompts come unevenly.
-    Explains {
-        at_most: 0.5,
-        ..explains(Cause::DecodeInterrupted, &[LEVELS])
-    },
+    up_to(0.5, Cause::DecodeInterrupted, &[LEVELS]),
     explains(
         Cause::MemoryPressure,
         &[WAITING, DECODE, &[Cause::Step, Cause::Drift]],
     ),
     // What is thrown out of the cache stands still until it is taken up again.
-    Explains {
-        at_most: 4.0,
-        ..explains(Cause::MemoryPressure, &[STANDSTILL])
-    },
-    Explains {
-        at_most: 2.5,
-        ..explains(
-            Cause::ClientLimited,
-            &[
-                WAITING,
-                &[Cause::HeldBack],
-                DECODE,
-                STANDSTILL,
-                LEVELS,
-                UNEXPLAINED,
-            ],
-        )
-    },
+    up_to(4.0, Cause::MemoryPressure, &[STANDSTILL]),
+    up_to(
+        2.5,
+        Cause::ClientLimited,
+        &[
+            WAITING,
+            &[Cause::HeldBack],
+            DECODE,
+            STANDSTILL,
+            LEVELS,
+            UNEXPLAINED,
+        ],
+    ),
     // What keeps first tokens keeps the others too.
     explains(Cause::HeldBack, &[WAITING, PREFILL, DECODE]),
-    Explains {
-        at_most: 1.0,
-        ..explains(Cause::HeldBack, &[LEVELS])
-    },
+    up_to(1.0, Cause::HeldBack, &[LEVELS]),
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
-    Explains {
-        at_most: 1.2,
-        ..explains(
-            Cause::ColdStart,
-            &[&[Cause::Drift, Cause::Step], WAITING, PREFILL, DECODE],
-        )
-    },
+    up_to(
+        1.2,
+        Cause::ColdStart,
+        &[&[Cause::Drift, Cause::Step], WAITING, PREFILL, DECODE],
+    ),
     explains(Cause::GpuThrottled, &[LEVELS, DECODE]),
-    Explains {
-        at_most: 1.0,
-        ..explains(Cause::Pauses, &[LEVELS])
-    },
+    up_to(1.0, Cause::Pauses, &[LEVELS]),
     explains(Cause::Drift, &[OVERLOAD]),
     explains(Cause::Step, &[OVERLOAD]),
-    Explains {
-        at_most: 2.5,
-        ..explains(Cause::Drift, &[&[Cause::WaitingOrPrefill]])
-    },
-    Explains {
-        at_most: 2.5,
-        ..explains(Cause::Step, &[&[Cause::WaitingOrPrefill]])
-    },
+    up_to(2.5, Cause::Drift, &[&[Cause::WaitingOrPrefill]]),
+    up_to(2.5, Cause::Step, &[&[Cause::WaitingOrPrefill]]),
     explains(
         Cause::Queueing,
         &[PREFILL, &[Cause::WaitingOrPrefill, Cause::GpuLow]],
