@@ -453,8 +453,7 @@ fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) 
         let own = found.iter().filter(|f| is_of(f, causes));
         own.map(|f| f.severity).fold(0.0, f64::max)
     };
-    let held = waits(&[Cause::HeldBack]);
-    let (queues, waits) = (waits(&[Cause::Queueing]), waits(WAITING).max(held));
+    let (queues, waits) = (waits(&[Cause::Queueing]), waits(WAITING));
     if !comes_and_goes || !speed::is_of_whole(look, change) {
         return found;
     }
