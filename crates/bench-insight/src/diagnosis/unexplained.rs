@@ -1,6 +1,8 @@
 //! What users pay where no cause was found: requests that take longer than others like them, and answers that pause. Nobody is told
 //! that a run is healthy before these were looked at.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::fit::two_levels;
@@ -429,6 +431,7 @@ pub(super) struct Late {
 
 /// A first token: when it was asked for and came, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
 struct First {
+    endpoint: u32,
     sent: f64,
     came: f64,
     took: f64,
@@ -447,6 +450,7 @@ fn firsts(look: &Look<'_>) -> Vec<First> {
     let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
     let firsts = with_ttft.zip(look.prefills()).filter_map(|(s, prefill)| {
         Some(First {
+            endpoint: s.request.endpoint,
             sent: s.sent,
             came: s.first?,
             took: s.request.ttft? - stops.within(s.sent, s.first?),
@@ -501,17 +505,19 @@ fn is_a_kind(look: &Look<'_>) -> bool {
     apart(|f, _| f.took / f.quick) || apart(|f, usual| f.took - f.quick + usual)
 }
 
-/// Whether next to all that late first tokens take longer is of those that come after one of a request that was sent later: none of a queue that is served in turn does.
+/// Whether next to all that late first tokens take longer is of those that come after one of a request that was sent later to the same endpoint: none of a queue that is
+/// served in turn does, and none of an endpoint that stands still.
 fn are_overtaken(firsts: &[First]) -> bool {
-    let mut soonest = f64::INFINITY;
+    let mut soonest: BTreeMap<u32, f64> = BTreeMap::new();
     let (mut late, mut overtaken) = (0.0, 0.0);
     for first in firsts.iter().rev() {
+        let soonest = soonest.entry(first.endpoint).or_insert(f64::INFINITY);
         if first.is_late() {
             let longer = first.took - first.quick;
             late += longer;
-            overtaken += if soonest < first.came { longer } else { 0.0 };
+            overtaken += if *soonest < first.came { longer } else { 0.0 };
         }
-        soonest = soonest.min(first.came);
+        *soonest = soonest.min(first.came);
     }
     overtaken >= 0.9 * late
 }
