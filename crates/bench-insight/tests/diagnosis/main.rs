@@ -919,13 +919,9 @@ fn what_the_servers_scheduler_does_not_count_is_held_before_it() {
     }
     let all = findings(&run, &samples);
     assert_eq!(causes(&all), [Cause::HeldBack]);
-    let counted = all[0].figure(&bench_schema::Known::ScheduledTtft.into());
+    let counted = all[0].figure(&Known::ScheduledTtft.into());
     assert_eq!(counted, Some(2.5e7));
-    assert!(
-        all[0]
-            .figure(&bench_schema::Known::ServerTtft.into())
-            .is_none()
-    );
+    assert!(all[0].figure(&Known::ServerTtft.into()).is_none());
 }
 
 fn doubted(code: &str, measured: f64, cell: Option<String>) -> bench_schema::Trust {

@@ -2502,7 +2502,7 @@ fn the_first_part_of_a_prompt_beside_one_stream_is_no_job_of_the_server() {
 fn stops_that_come_without_prompts_too_are_none_of_those_that_come_with_one() {
     let lengths: Lengths = |_, draw| (draw.whole(20.0, 800.0), draw.whole(10.0, 60.0));
     for (seed, rate) in [(1, 4.0), (2, 3.0), (3, 6.0)] {
-        let mut draw = super::Draw::new(seed);
+        let mut draw = Draw::new(seed);
         let mut at = 500.0;
         let freezes = std::iter::from_fn(|| {
             at += 750.0 + draw.between(0.0, 500.0);
