@@ -4,6 +4,8 @@
 mod across;
 mod first_token;
 mod fit;
+mod head_of_line;
+mod healthy;
 mod load;
 mod look;
 mod machines;
@@ -18,12 +20,10 @@ mod stops;
 mod unexplained;
 
 use bench_schema::{
-    Action, Advice, Cause, CellRecord, Evidence, Experiment, Finding, Known, Load, RunRecord,
-    TrustVerdict, Unit,
+    Action, Advice, Cause, CellRecord, Evidence, Experiment, Finding, Known, Load, RunRecord, Unit,
 };
 
 use crate::advice;
-use crate::draft::{Draft, of_cell};
 use crate::samples::CellSamples;
 use crate::signals::Signal;
 use crate::view;
@@ -41,8 +41,6 @@ pub(crate) use stops::Stops;
 const LEAST: f64 = 0.03;
 /// Of what a starved server costs, the part from which on a limited client is told beside it.
 const AS_MUCH: f64 = 0.8;
-/// Completed requests below which a run is not called healthy.
-const FEWEST: usize = 10;
 
 /// The causes, the costliest first; that the run is healthy, where nothing was found and single requests were looked at.
 pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
@@ -91,15 +89,8 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .then_with(|| a.code.cmp(&b.code))
     });
     advise(&mut found, run, looks);
-    let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !all.iter().chain(&pooled).any(|look| {
-            unexplained::cost(look) >= LEAST
-                || first_token::is_long(look)
-                || first_token::is_untold(look)
-        })
-        && across::cost(looks) < LEAST;
-    if calm && !is_doubted(run) && all.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST {
-        found.extend(healthy(run));
+    if found.iter().all(|f| f.cause() == Some(Cause::PrefixCache)) {
+        found.extend(healthy::told(run, &all, &pooled));
     }
     found
 }
@@ -306,36 +297,6 @@ fn without_reading_again(finding: &mut Finding) {
     }
 }
 
-/// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
-/// that nobody knows.
-fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 11] = [
-        "failures",
-        "away",
-        "backed_off",
-        "cancelled_unanswered",
-        "connection_full",
-        "empty_answers",
-        "load_not_reached",
-        "rate_undecided",
-        "short_answers",
-        "stalled",
-        "not_stationary",
-    ];
-    let mut reasons = run.trust.reasons.iter();
-    // Connections that the server drops under a request cost its user the time until it is asked again.
-    let dropped = |cell: &CellRecord| {
-        cell.counts.replaced_connections as f64 > LEAST * cell.counts.completed as f64
-    };
-    // Tokens that come several at a time waited for each other somewhere.
-    run.trust.verdict == TrustVerdict::Untrusted
-        || reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
-        || run
-            .cells
-            .iter()
-            .any(|cell| view::in_bundles(cell) || dropped(cell))
-}
-
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
 pub(crate) const MIXED: f64 = 0.05;
 
@@ -386,7 +347,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
             first_token::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref()),
-            first_token::head_of_line(look, unexplained::COSTS),
+            head_of_line::head_of_line(look, unexplained::COSTS),
             unexplained::interrupted(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
@@ -403,6 +364,9 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     found = without_turns(look, change, found);
     if load::is_of_time_limit(look) {
         found = under_overload(found);
+    }
+    if view::other_clients(look.run, look.cell).is_some() {
+        found = under_queue(found);
     }
     if let Some(idle) = unexplained::after_idle(look) {
         found = under_idle(idle, found);
@@ -488,6 +452,24 @@ fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
             !of_it
         });
         found.insert(0, root);
+    }
+    found
+}
+
+/// While a server works for others, who waits for a place of theirs gets no token, and it does not stand still.
+fn under_queue(mut found: Vec<Finding>) -> Vec<Finding> {
+    let queue = found
+        .iter()
+        .position(|f| f.cause() == Some(Cause::Queueing));
+    if let Some(queue) = queue {
+        let mut root = found.remove(queue);
+        found.retain(|f| {
+            let stands = f.cause().filter(|cause| STANDSTILL.contains(cause));
+            let of_it = stands.filter(|_| f.severity <= 2.5 * root.severity);
+            root.consequences.extend(of_it);
+            of_it.is_none()
+        });
+        found.push(root);
     }
     found
 }
@@ -737,63 +719,6 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
         }
     }
     kept
-}
-
-/// Nothing costs users time; and where the limit lies, if a sweep shows it.
-fn healthy(run: &RunRecord) -> Option<Finding> {
-    let draft = Draft::new(Cause::Healthy, 0.0).refuted_by(Experiment::TwiceTheLoad);
-    // of several series with as many levels, the one that ends with the highest throughput
-    let end = |series: &[(f64, &CellRecord)]| {
-        let end = series.last().and_then(|(_, cell)| view::throughput(cell));
-        end.unwrap_or(0.0)
-    };
-    // A search goes beyond the limit on purpose, in stages too short to tell it, and has its own answer.
-    // Where a part of the run is missing, as of a shard that was lost, so may be a part of a level's load.
-    let is_sweep = run.analysis.capacity.is_none() && run.complete;
-    let found = view::load_series(&run.cells)
-        .filter(|_| is_sweep)
-        .and_then(|(factor, series)| {
-            let longest = series.into_iter().max_by(|a, b| {
-                let levels = a.len().cmp(&b.len());
-                levels.then_with(|| end(a).total_cmp(&end(b)))
-            });
-            Some((factor, longest?))
-        });
-    let Some((factor, members)) = found else {
-        let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
-        return draft.because(Known::Completed, completed as f64).done();
-    };
-    // Nobody serves more than the users' share of it: one of the levels is of another speed.
-    let (level, first) = members.first()?;
-    let served = view::throughput(first)?;
-    let is_beyond = |(more, cell): &(f64, &CellRecord)| {
-        let share = served * more / level * crate::analysis::BEYOND;
-        !cell.load.is_open() && view::throughput(cell).is_some_and(|now| now > share)
-    };
-    if members.iter().any(is_beyond) {
-        return None;
-    }
-    // The first step that brought nearly nothing: the limit lies at its lower end.
-    let limit = members.windows(2).find_map(|pair| {
-        let (before, after) = (pair.first()?, pair.last()?);
-        let gain = view::throughput(after.1)? / view::throughput(before.1)? - 1.0;
-        let added = after.0 / before.0 - 1.0;
-        (gain < 0.25 * added).then_some(*before)
-    });
-    let (figure, (level, cell)) = match limit {
-        Some(at) => (Known::LimitLevel, at),
-        None => (Known::HighestLevel, *members.last()?),
-    };
-    let mut evidence = of_cell(figure, level, &cell.id);
-    evidence.of = Some(factor.to_owned());
-    let (throughput, unit) = match view::tokens_per_s(cell) {
-        Some(tokens) => (Some(tokens), Unit::TokensPerS),
-        None => (view::requests_per_s(cell), Unit::RequestsPerS),
-    };
-    draft
-        .push(evidence)
-        .in_unit(Known::Throughput, throughput, unit)
-        .done()
 }
 
 #[cfg(test)]

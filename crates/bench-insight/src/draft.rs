@@ -109,7 +109,9 @@ fn unit_of(figure: Known) -> Unit {
         | K::LongPrompts
         | K::EventsAtOnce => Unit::Count,
         K::ServerCores | K::ClientCores | K::ServerRunQueue | K::TokensPerChunk => Unit::Count,
-        K::SlowDown | K::SlowRatio | K::ReplicaRatio | K::BesideLong => Unit::Count,
+        K::TokensOverClient | K::SlowDown | K::SlowRatio | K::ReplicaRatio | K::BesideLong => {
+            Unit::Count
+        }
         K::ScalingFactor | K::TailRatio => Unit::Count,
         K::PromptTokens | K::SlowFromTokens => Unit::Tokens,
         K::FewestTokens | K::MostTokens | K::LongestWithin => Unit::Tokens,

@@ -42,7 +42,7 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     // what misses an objective costs its users something, whether a cause is found or not
     let missed = all.iter().any(|f| f.code == Answer::SloMissed.into());
     let causes = diagnosis::causes(run, samples).into_iter();
-    all.extend(causes.filter(|f| !missed || f.cause() != Some(Cause::Healthy)));
+    all.extend(causes.filter(|f| !missed || !of_health(f)));
     let capacity = capacity::all(run);
     all.extend(
         capacity
@@ -205,7 +205,7 @@ fn by_tag<'a>(
 
 /// Findings and more of them, those of one cause together: with more, nothing is healthy.
 pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Finding> {
-    findings.retain(|f| more.is_empty() || f.cause() != Some(Cause::Healthy));
+    findings.retain(|f| more.is_empty() || !of_health(f));
     for finding in more {
         match findings.iter_mut().find(|told| told.code == finding.code) {
             Some(told) => told.cells.extend(finding.cells),
@@ -215,13 +215,18 @@ pub(crate) fn with(mut findings: Vec<Finding>, more: Vec<Finding>) -> Vec<Findin
     ordered(findings)
 }
 
+/// Whether it tells that nothing was found.
+fn of_health(finding: &Finding) -> bool {
+    [Cause::Healthy.into(), Answer::NotHealthy.into()].contains(&finding.code)
+}
+
 /// What was asked first, then what costs users most, then facts; each in the order in which it was made.
 fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| match finding.code {
         Code::Answer(Answer::SloCapacity | Answer::SloMissed | Answer::ScenarioMissed) => 0,
         Code::Answer(Answer::SloUndecided | Answer::ScenarioUndecided) => 1,
         Code::Answer(Answer::SloMet | Answer::ScenarioMet) => 2,
-        Code::Cause(_) => 3,
+        Code::Cause(_) | Code::Answer(Answer::NotHealthy) => 3,
         Code::Answer(Answer::Capacity | Answer::Planning) => 4,
         Code::Fact(_) | Code::Other(_) => 5,
     });

@@ -212,6 +212,13 @@ pub(crate) struct Standstill {
     pub(crate) streams: f64,
 }
 
+impl Standstill {
+    /// From when to when.
+    pub(crate) fn span(&self) -> (f64, f64) {
+        (self.from, self.from + self.length)
+    }
+}
+
 /// Stretches in which at least this part of the streams stood still.
 pub(crate) fn standstills<'a>(
     requests: impl Iterator<Item = &'a RequestSample>,

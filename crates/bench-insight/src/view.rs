@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use bench_metrics::Estimate;
 pub(crate) use bench_metrics::interval;
-use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Load, Metric};
+use bench_schema::{
+    CellRecord, Distribution, Factor, GroupRecord, Interval, Load, Metric, RunRecord,
+};
 
 use crate::samples::NOTHING;
+use crate::signals::{Signal, derived};
 
 /// Load factors in order of preference: the first with two levels is what a run scales along.
 pub(crate) const LOAD_FACTORS: &[&str] = &[
@@ -66,6 +69,31 @@ pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
         // of answers that come whole both are 0
         let usual = icl.quantile(0.5);
         usual.is_some_and(|usual| usual < NOTHING * icl.mean || icl.mean <= 0.0)
+    })
+}
+
+/// What a server does for clients other than this one.
+pub(crate) struct OtherClients {
+    /// Output tokens that it made, over those that this client received.
+    pub(crate) tokens: f64,
+    /// The most requests that it ran at once, and the most that this client had in flight.
+    pub(crate) running: f64,
+    pub(crate) in_flight: f64,
+}
+
+/// Where the server both made more tokens than this client received and ran more requests at once than it had sent. Of several addresses nobody knows whose
+/// figures are whose.
+pub(crate) fn other_clients(run: &RunRecord, cell: &CellRecord) -> Option<OtherClients> {
+    const MORE_TOKENS: f64 = 1.25;
+    const MORE_REQUESTS: f64 = 1.2;
+    let tokens = derived(cell, "server_output_tokens_over_client")?;
+    let running = Signal::Running.of(cell)?.peak;
+    let in_flight = cell.windows.whole.as_ref()?.peak_in_flight as f64;
+    let more = tokens >= MORE_TOKENS && running >= (MORE_REQUESTS * in_flight).max(in_flight + 1.0);
+    (more && run.server.urls.len() <= 1).then_some(OtherClients {
+        tokens,
+        running,
+        in_flight,
     })
 }
 

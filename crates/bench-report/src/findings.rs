@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use bench_schema::{
-    Advice, Answer, Cause, Code, Evidence, Fact, Figure, Finding, Known, RunRecord, TrustVerdict,
-    Unit, counted,
+    Advice, Answer, Cause, Code, Evidence, Fact, Figure, Finding, Known, Unit, counted,
 };
 
 use crate::number;
@@ -72,23 +71,6 @@ pub(crate) fn kind(finding: &Finding) -> &'static str {
         Code::Answer(_) => "Answer",
         Code::Fact(_) | Code::Other(_) => "Fact",
     }
-}
-
-/// That no cause was found, where the run is not called healthy either.
-pub(crate) fn nothing_said(run: &RunRecord) -> Option<&'static str> {
-    let is_said = |finding: &Finding| {
-        let cause = finding.cause().filter(|cause| *cause != Cause::PrefixCache);
-        cause.is_some() || finding.code == Answer::SloMissed.into()
-    };
-    let measured = run.cells.iter().any(|cell| cell.counts.completed > 0);
-    if run.findings.is_empty() || !measured || run.findings.iter().any(is_said) {
-        return None;
-    }
-    Some(if run.trust.verdict == TrustVerdict::Trusted {
-        "Nothing was found that costs users time, but this data does not show that the run is healthy."
-    } else {
-        "Nothing was found that costs users time, but the run is not called healthy: see the trust reasons."
-    })
 }
 
 /// A number in its unit: `12.3 ms`, `85.5 %`.
@@ -162,6 +144,7 @@ pub(crate) fn amount(evidence: &Evidence) -> String {
         Known::ReplicaRatio,
         Known::BesideLong,
         Known::SlowRatio,
+        Known::TokensOverClient,
         Known::TailRatio,
         Known::ScalingFactor,
     ];

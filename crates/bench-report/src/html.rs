@@ -313,7 +313,6 @@ fn findings(page: &mut Page, run: &RunRecord) {
     });
     page.push(&html! {
         @if !told.is_empty() { ul.findings { @for found in told { (finding(found)) } } }
-        @if let Some(words) = words::nothing_said(run) { p.note { (words) } }
         @if misses > 1 {
             p.note { a href="#objectives" { (counted(misses - 1, "more missed objective")) } " in the table of objectives" }
         }

@@ -61,7 +61,6 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
     blocks.extend(counted.iter().flatten().map(shown_as));
     let all: Vec<&Finding> = run.findings.iter().collect();
     blocks.extend(findings(&all, usize::MAX, 0));
-    blocks.extend(words::nothing_said(run).map(|words| paragraph("", words)));
     let judged = [tables::objectives(run), tables::targets(run)];
     blocks.extend(judged.iter().flatten().map(shown_as));
     blocks.extend(tables::details(run).iter().map(shown_as));
@@ -90,14 +89,15 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     blocks.push(outcomes(run));
     let (mut told, mut more) = telling(run);
     answer_first(&mut told);
-    // without it nobody knows what to make of the gaps above
-    let bundles = run.findings.iter().find(|f| f.code == Fact::Bundles.into());
-    if let Some(bundles) = bundles.filter(|_| told.len() < most) {
-        told.push(bundles);
-        more -= 1;
+    // without them nobody knows what to make of the gaps above, or of all times
+    for needed in [Fact::OtherClients, Fact::Bundles] {
+        let found = run.findings.iter().find(|f| f.code == needed.into());
+        if let Some(found) = found.filter(|_| told.len() < most) {
+            told.push(found);
+            more -= 1;
+        }
     }
     blocks.extend(findings(&told, most, more));
-    blocks.extend(words::nothing_said(run).map(|words| paragraph("", words)));
     blocks.extend(dir.map(|dir| {
         let dir = shown(dir);
         paragraph(

@@ -159,6 +159,7 @@ names! {
         ScenarioUndecided "scenario_undecided" "The data cannot decide a scenario.";
         Capacity "capacity" "What the best cell comes to.";
         Planning "planning" "A figure of a plan: users, replicas, cost, energy.";
+        NotHealthy "not_healthy" "Nothing was found that costs users time; and why the run is not called healthy all the same.";
     }
 }
 
@@ -179,6 +180,7 @@ names! {
         AllAnswered "all_answered" "Every request got a whole answer.";
         TokensPerChunk "tokens_per_chunk" "A chunk is not a token.";
         Bundles "bundles" "Tokens come several at a time.";
+        OtherClients "other_clients" "Another client uses the server meanwhile.";
         ServerDisagrees "server_disagrees" "Client and server tell different times.";
         RepeatsDiffer "repeats_differ" "Repeats of one cell differ.";
     }
@@ -321,6 +323,7 @@ names! {
         ReplicaShare "replica_share" "Share of the requests that it served.";
         EventsAtOnce "events_at_once" "Content events of an answer, all of which come at one moment.";
         SlowShare "slow_share" "Share of the requests that are slow for their lengths.";
+        TokensOverClient "tokens_over_client" "Output tokens that the server counts, over those that the client received.";
         SlowRatio "slow_ratio" "Their time over that of the quick quarter.";
         SlowFromTokens "slow_from_tokens" "Prompt tokens from which on nearly all requests are slow.";
         SlowReplaced "slow_replaced" "Share of the slow requests whose connection the server had closed.";
@@ -334,7 +337,7 @@ names! {
         StallLength "stall_length" "Length of one.";
         At "at" "When it happened, after the cell's first request.";
         Lasted "lasted" "How long it lasted.";
-        Changes "changes" "How often the level changed.";
+        Changes "changes" "How often the level rose or fell.";
         LevelBefore "level_before" "Level before.";
         LevelAfter "level_after" "Level after.";
         Requests "requests" "Requests that are part of it.";

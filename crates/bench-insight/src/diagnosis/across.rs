@@ -2,7 +2,7 @@
 //!
 //! Cells of other lengths are measured one after another: each request is held against its own cell's level.
 
-use bench_schema::{Cause, Experiment, Finding, Known, RunRecord};
+use bench_schema::{Answer, Cause, Experiment, Finding, Known, RunRecord};
 
 use super::look::{Look, median, quantile};
 use super::{LEAST, LEVELS, STANDSTILL, is_of, over_time, speed};
@@ -62,8 +62,8 @@ impl<'a> Grid<'a> {
         ids.collect()
     }
 
-    /// Whether requests differ, and each from those beside it in its cell far less than from its other ones.
-    fn wanders(&self) -> bool {
+    /// How far requests differ, as a coefficient of variation, where each differs from those beside it in its cell far less than from its other ones.
+    fn wanders(&self) -> Option<f64> {
         const ALIKE: f64 = 0.4;
         const DIFFER: f64 = 0.12;
         let (mut products, mut squares) = (0.0, 0.0);
@@ -76,8 +76,8 @@ impl<'a> Grid<'a> {
                 .map(|two| (two[0] - level) * (two[1] - level));
             products += pairs.sum::<f64>();
         }
-        let differ = squares >= DIFFER.powi(2) * self.points().count() as f64;
-        differ && products >= ALIKE * squares
+        let cov = (squares / self.points().count() as f64).sqrt();
+        (cov >= DIFFER && products >= ALIKE * squares).then_some(cov)
     }
 
     /// The cells that have requests slower than those that are alike.
@@ -144,15 +144,15 @@ fn stalls(grid: &Grid<'_>) -> Option<Finding> {
     const FEWEST: usize = 5;
     /// Of the stops, how many are about as long.
     const NEARLY_ALL: f64 = 0.8;
-    let of = |look: &&Look<'_>| {
+    let mut all: Vec<Standstill> = Vec::new();
+    for look in &grid.looks {
         let epoch = look.epoch.get() as f64;
-        let (stops, _) = over_time::not_of_prompts(look);
-        stops.into_iter().map(move |stop| Standstill {
+        let stops = look.unprompted().stops.iter();
+        all.extend(stops.map(|stop| Standstill {
             from: epoch + stop.from,
-            ..stop
-        })
-    };
-    let all: Vec<Standstill> = grid.looks.iter().flat_map(of).collect();
+            ..*stop
+        }));
+    }
     let typical = median(all.iter().map(|stop| stop.length).collect())?;
     let is_alike = |stop: &&Standstill| (0.5..=2.0).contains(&(stop.length / typical));
     let alike: Vec<Standstill> = all.iter().filter(is_alike).copied().collect();
@@ -225,14 +225,16 @@ fn prefill(
         .done()
 }
 
-/// Share of the users' time that slow requests of a grid take: nobody is healthy who pays for what was not explained. All of it where the speed moves in
-/// a way that no shape of its tells.
-pub(super) fn cost(looks: &[Look<'_>]) -> f64 {
-    let of = |grid: Grid<'_>| match Slow::of(&grid) {
-        _ if grid.wanders() => 1.0,
-        slow => slow.map_or(0.0, |slow| slow.cost),
-    };
-    Grid::all(looks).into_iter().map(of).fold(0.0, f64::max)
+/// What slow requests of a grid lose without a reason, or how much its requests differ where the speed moves in a way that no shape of its tells.
+pub(super) fn left(looks: &[Look<'_>]) -> Option<Draft> {
+    let draft = || Draft::new(Answer::NotHealthy, 0.0);
+    Grid::all(looks).into_iter().find_map(|grid| {
+        if let Some(cov) = grid.wanders() {
+            return Some(draft().because(Known::Cov, cov));
+        }
+        let slow = Slow::of(&grid).filter(|slow| slow.cost >= LEAST)?;
+        Some(slow.in_numbers(&grid, draft()))
+    })
 }
 
 /// Whether levels move over these cells by as much as a third of an effect that is told of them, so that it may be time's and not theirs: their times of
@@ -303,6 +305,13 @@ impl Slow {
             cost: lost / grid.taken(),
         })
     }
+
+    fn in_numbers(&self, grid: &Grid<'_>, draft: Draft) -> Draft {
+        let share = self.ratios.len() as f64 / grid.points().count() as f64;
+        draft
+            .because(Known::SlowShare, share)
+            .because(Known::SlowRatio, median(self.ratios.clone()))
+    }
 }
 
 fn slow_requests(grid: &Grid<'_>) -> Option<Finding> {
@@ -313,10 +322,7 @@ fn slow_requests(grid: &Grid<'_>) -> Option<Finding> {
     let ratio = median(slow.ratios.clone())?;
     let apart = ratio >= 2.0 && slow.ratios.len() >= SEVERAL;
     (slow.cost >= if apart { LEAST } else { COSTS }).then_some(())?;
-    let share = slow.ratios.len() as f64 / grid.points().count() as f64;
-    Draft::new(Cause::SlowRequests, slow.cost)
-        .because(Known::SlowShare, share)
-        .because(Known::SlowRatio, ratio)
+    slow.in_numbers(grid, Draft::new(Cause::SlowRequests, slow.cost))
         .refuted_by(Experiment::AgainWithLog)
         .done()
 }

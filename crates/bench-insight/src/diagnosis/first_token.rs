@@ -4,9 +4,9 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, PhaseSha
 
 use super::fit::two_levels;
 use super::load::in_flight;
-use super::look::{Cover, Line, Look, Prefill, mean, median, quantile, squares};
+use super::look::{Line, Look, Prefill, mean, median, quantile, squares};
 use super::quiet::Quiet;
-use super::{over_time, unexplained};
+use super::unexplained;
 use crate::draft::{Draft, of_cell};
 use crate::outages::ttft_alone;
 use crate::samples::RequestSample;
@@ -112,11 +112,12 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     either(look, start.share(), waited.told)
 }
 
-/// Whether so much passes before the first token, and so much longer than any other takes, that nobody can call it nothing.
-pub(super) fn is_long(look: &Look<'_>) -> bool {
+/// The share of E2E that passes before the first token, where that is so much, and so much longer than any other takes, that nobody can call it nothing.
+pub(super) fn is_long(look: &Look<'_>) -> Option<f64> {
     /// Of a first token over the median gap.
     const LONG: f64 = 8.0;
-    Start::of(look).is_some_and(|start| start.share() > EITHER && start.is_late(LONG))
+    let start = Start::of(look).filter(|start| start.is_late(LONG))?;
+    Some(start.share()).filter(|share| *share > EITHER)
 }
 
 /// Whether nothing tells how much of the time is waiting: answers come whole, and neither they nor the server's metrics say it. One at a time wait for nobody.
@@ -136,7 +137,8 @@ pub(super) fn queue_is_told(look: &Look<'_>) -> bool {
 pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
     /// Time of a prompt token over that of an output token, from which on it is not processing.
     const SHORT: f64 = 0.125;
-    let start = Start::of(look).filter(|start| start.share() > PREFILL && is_long(look))?;
+    let start =
+        Start::of(look).filter(|start| start.share() > PREFILL && is_long(look).is_some())?;
     let short = start.ttft / view::input_tokens(look.cell)? >= SHORT * start.gap?;
     (short && !look.is_open() && look.concurrency() != Some(1)).then_some(())?;
     either(look, start.share(), None)
@@ -186,7 +188,7 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     let told = crate::server_phases::held_back(look.cell);
     // What its scheduler does not count may be its own as well: of some requests, or for a time, it is told as that.
     let of_server = told.is_some_and(|(figure, _)| figure == Known::ScheduledTtft);
-    if of_server && unexplained::late(look).is_some_and(|late| late.is_apart(look)) {
+    if of_server && unexplained::late(look).is_some_and(|late| late.are_apart()) {
         return None;
     }
     let whole = events_at_once(look).filter(|_| told.is_none());
@@ -599,78 +601,10 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
     draft.refuted_by(experiment).done()
 }
 
-/// A prompt of this multiple of the median is long.
-const LONG: f64 = 4.0;
 /// Requests that are needed on each side.
 const FEWEST: usize = 5;
 /// TTFT with a known beginning over that without, up to which the cache helps.
 const QUICKER: f64 = 0.7;
-
-/// Short requests beside a long prompt in prefill, against short requests at other times, where it costs so much.
-pub(super) fn head_of_line(look: &Look<'_>, least: f64) -> Option<Finding> {
-    // Behind a queue that grows, and where something holds them back, long prompts wait as all do: their time to the first token is not that of their prefill.
-    if view::behind(look.cell).is_some() || crate::server_phases::held_back(look.cell).is_some() {
-        return None;
-    }
-    let lengths = look.seen.iter().filter_map(|s| s.request.input_tokens);
-    let typical = median(lengths.map(f64::from).collect())?;
-    let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);
-    let spans: Vec<(f64, f64)> = look
-        .prefills()
-        .iter()
-        .filter(|prefill| is_long(Some(prefill.tokens)))
-        .map(|prefill| (prefill.from, prefill.to))
-        .collect();
-    let whole = look.whole();
-    if spans.len() < 3 || whole <= 0.0 {
-        return None;
-    }
-    let short: Vec<_> = look
-        .seen
-        .iter()
-        .filter(|s| !is_long(s.request.input_tokens.map(u64::from)))
-        .collect();
-    let during = |from: f64, to: f64| spans.iter().any(|span| from < span.1 && to > span.0);
-    // What stops all has a cause of its own.
-    let (stops, _) = over_time::not_of_prompts(look);
-    let stops = Cover::of(stops.iter().map(|s| (s.from, s.from + s.length)));
-    let (beside, alone): (Vec<_>, Vec<_>) = short
-        .iter()
-        .filter_map(|s| Some((s.sent, s.request.ttft? - stops.within(s.sent, s.first?))))
-        .partition(|(sent, _)| during(*sent, *sent));
-    // Streams that stood still: how much of that lies beside a long prompt, and how much of the time does.
-    let stalls = || short.iter().flat_map(|s| &s.request.stalls);
-    let length_of = |of: &dyn Fn(f64, f64) -> bool| -> f64 {
-        let spans = stalls().map(|(at, length)| (look.ns(*at), look.ns(*at) + length));
-        let kept = spans.filter(|(from, to)| of(*from, *to));
-        kept.map(|(from, to)| to - from - stops.within(from, to))
-            .sum()
-    };
-    let (stood, beside_long) = (length_of(&|_, _| true), length_of(&during));
-    let streamed: f64 = short.iter().map(|s| s.end - s.sent).sum();
-    let times = |of: &[(f64, f64)]| median(of.iter().map(|t| t.1).collect());
-    let ratio = match (times(&beside), times(&alone)) {
-        (Some(a), Some(b)) if beside.len() >= FEWEST && alone.len() >= FEWEST => a / b,
-        _ => 1.0,
-    };
-    let occupied = Cover::of(spans.iter().copied()).within(0.0, whole) / whole;
-    let stalled =
-        stood > 0.0 && beside_long >= 0.6 * stood && beside_long >= 1.5 * occupied * stood;
-    if (ratio < SLOWER && !stalled) || occupied > 0.8 {
-        return None;
-    }
-    let late: f64 = times(&alone).map_or(0.0, |usual| {
-        beside.iter().map(|b| (b.1 - usual).max(0.0)).sum()
-    });
-    let cost = (beside_long + if ratio >= SLOWER { late } else { 0.0 }) / streamed;
-    (cost >= least).then_some(())?;
-    Draft::in_cell(Cause::HeadOfLine, cost, look.cell)
-        .because(Known::LongPrompts, spans.len() as f64)
-        .because(Known::BesideLong, ratio)
-        .because(Known::StallLength, median(stalls().map(|s| s.1).collect()))
-        .refuted_by(Experiment::WithoutLongPrompts)
-        .done()
-}
 
 /// Share of a prompt that the server found in its cache, where it tells.
 fn cached_share(request: &RequestSample) -> Option<f64> {

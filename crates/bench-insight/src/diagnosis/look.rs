@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
+use super::over_time::Unprompted;
 use super::places::Places;
 use super::rhythm::Rhythm;
 use super::speed::{self, Change};
@@ -50,6 +51,7 @@ struct Cache {
     places: OnceCell<Option<Places>>,
     rhythm: OnceCell<Option<Rhythm>>,
     change: OnceCell<Option<Change>>,
+    unprompted: OnceCell<Unprompted>,
 }
 
 /// Prompts, and their tokens.
@@ -335,6 +337,12 @@ impl<'a> Look<'a> {
         self.cache.stops.get_or_init(all)
     }
 
+    /// Those of them that nobody's prompt explains.
+    pub(super) fn unprompted(&self) -> &Unprompted {
+        let own = || Unprompted::of(self);
+        self.cache.unprompted.get_or_init(own)
+    }
+
     /// When the last request ended.
     pub(super) fn whole(&self) -> f64 {
         self.seen.iter().map(|s| s.end).fold(0.0, f64::max)
@@ -400,13 +408,23 @@ pub(crate) struct Prompts {
 }
 
 /// First tokens that came at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Firsts {
     at: f64,
+    /// When each was sent, and the tokens of its prompt.
+    prompts: Vec<(f64, f64)>,
     /// Prompt tokens behind them.
     tokens: f64,
     /// When the first of them was sent.
     sent: f64,
+}
+
+impl Firsts {
+    /// Tokens of the prompts that had been sent by then.
+    fn tokens_by(&self, at: f64) -> f64 {
+        let sent = self.prompts.iter().filter(|prompt| prompt.0 <= at);
+        sent.map(|prompt| prompt.1).sum()
+    }
 }
 
 impl Prompts {
@@ -426,17 +444,13 @@ impl Prompts {
         let step = |of: &[&Prefill]| {
             Some(Firsts {
                 at: of.last()?.to,
+                prompts: of.iter().map(|p| (p.sent, p.tokens as f64)).collect(),
                 tokens: of.iter().map(|p| p.tokens as f64).sum(),
                 sent: of.iter().map(|p| p.sent).fold(f64::INFINITY, f64::min),
             })
         };
         let waits = Cover::of(prefills.iter().map(|p| (p.sent, p.to)));
-        // a step may take up what is sent as it begins, and a stop is four steps at least
-        let began = |stop: &Standstill| (stop.from, stop.from + 0.125 * stop.length);
-        let alone = |stop: &&Standstill| {
-            let (from, to) = began(stop);
-            waits.within(from, to) <= 0.0
-        };
+        let alone = |stop: &&Standstill| waits.within(stop.from, begun(stop)) <= 0.0;
         let lengths = |stops: &mut dyn Iterator<Item = &Standstill>| {
             let mut lengths: Vec<f64> = stops.map(|stop| stop.length).collect();
             lengths.sort_by(f64::total_cmp);
@@ -477,14 +491,11 @@ impl Prompts {
         let next = self
             .firsts
             .partition_point(|first| first.at < to - 1.5 * stops.usual);
-        let Some(Firsts {
-            at: first,
-            tokens,
-            sent,
-        }) = self.firsts.get(next).copied()
-        else {
+        let Some(firsts) = self.firsts.get(next) else {
             return false;
         };
+        // What is sent while streams stand still is none of what they wait for, however many come to wait for them.
+        let (first, sent, tokens) = (firsts.at, firsts.sent, firsts.tokens_by(begun(stop)));
         // Where nobody streams nobody stands still or moves, whatever is worked on meanwhile.
         let in_parts = stops.stood(sent, first) >= STOOD * stops.streamed(sent, first);
         let rest = if in_parts {
@@ -495,6 +506,7 @@ impl Prompts {
         let moved = stops.streamed(to, first) - stops.stood(to, first);
         moved <= (STOOD * (first - to)).max(rest)
             && self.in_progress.within(from, to) >= OF_PROMPTS * stop.length
+            && tokens > 0.0
             && !self.come_without(stop.length)
             && self.make_streams_stand(tokens, first - from, STOOD * stop.length, stops)
     }
@@ -521,6 +533,11 @@ impl Prompts {
         }
         stood >= SHARE * n
     }
+}
+
+/// Until when a prompt may be sent that a stop's step takes up: a stop is four steps at least.
+fn begun(stop: &Standstill) -> f64 {
+    stop.from + 0.125 * stop.length
 }
 
 /// First tokens of prompts of about one length.

@@ -104,7 +104,7 @@ pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Fin
     let late = (look.mean(|r| r.ttft))
         .zip(look.mean(|r| Some(r.e2e())))
         .map(|(ttft, e2e)| ttft / e2e)
-        .filter(|_| nothing_else && first_token::is_long(look));
+        .filter(|_| nothing_else && first_token::is_long(look).is_some());
     // What it costs to find a connection closed, or to have the server open one, is not known: at least something.
     let least = if replaced > super::LEAST || late.is_some() {
         super::LEAST

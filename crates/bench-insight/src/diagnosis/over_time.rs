@@ -173,7 +173,11 @@ pub(super) fn in_warm_up(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
 
 /// All streams stop together: again and again, or once or twice.
 fn stalls(look: &Look<'_>) -> Option<Finding> {
-    let (unexplained, period) = not_of_prompts(look);
+    let Unprompted {
+        stops: unexplained,
+        period,
+        time,
+    } = look.unprompted();
     let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);
     let alone = unexplained.iter().all(|stop| stop.streams < 2.0);
@@ -181,7 +185,7 @@ fn stalls(look: &Look<'_>) -> Option<Finding> {
     if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
         return None;
     }
-    let cost = lost_in(look, &unexplained);
+    let cost = lost_in(look, time);
     let length = median(unexplained.iter().map(|s| s.length).collect())?;
     let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let cause = match period {
@@ -219,7 +223,7 @@ fn stalls(look: &Look<'_>) -> Option<Finding> {
     };
     Draft::in_cell(cause, cost, look.cell)
         .because(Known::Stalls, several(unexplained.len()))
-        .because(Known::StallPeriod, period)
+        .because(Known::StallPeriod, *period)
         .because(Known::StallLength, ends[0].map(beyond))
         .because(Known::StallLength, ends[1].map(beyond))
         // of one that began before, while the warm-up streamed, as much as was measured
@@ -243,8 +247,7 @@ fn waited_for_a_cpu(look: &Look<'_>) -> Option<f64> {
 }
 
 /// Share of their time that users spend in stretches in which nothing moves: those whose first tokens do not come lose it too.
-fn lost_in(look: &Look<'_>, still: &[Standstill]) -> f64 {
-    let still = Cover::of(still.iter().map(|s| (s.from, s.from + s.length)));
+fn lost_in(look: &Look<'_>, still: &Cover) -> f64 {
     let spans = || look.seen.iter().map(|s| (s.from, s.end));
     let lost: f64 = spans().map(|(from, to)| still.within(from, to)).sum();
     lost / spans().map(|(from, to)| to - from).sum::<f64>()
@@ -275,17 +278,40 @@ fn silence(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
     if longest.streams < 2.0 && waited().count() > MOST_ALONE {
         return None;
     }
-    Draft::in_cell(Cause::Frozen, lost_in(look, &found), look.cell)
-        .because(Known::Stalls, several(found.len()))
-        .because(Known::StallLength, longest.length)
-        .because(Known::At, found.first()?.from)
-        .because(Known::InFlight, longest.streams)
-        .refuted_by(Experiment::AgainWithLog)
-        .done()
+    Draft::in_cell(
+        Cause::Frozen,
+        lost_in(look, &Cover::of(found.iter().map(Standstill::span))),
+        look.cell,
+    )
+    .because(Known::Stalls, several(found.len()))
+    .because(Known::StallLength, longest.length)
+    .because(Known::At, found.first()?.from)
+    .because(Known::InFlight, longest.streams)
+    .refuted_by(Experiment::AgainWithLog)
+    .done()
 }
 
-/// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
-pub(super) fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
+/// The stops that nobody's prompt explains.
+pub(super) struct Unprompted {
+    pub(super) stops: Vec<Standstill>,
+    /// From one to the next, where it is the same each time.
+    pub(super) period: Option<f64>,
+    /// The time they take.
+    pub(super) time: Cover,
+}
+
+impl Unprompted {
+    pub(super) fn of(look: &Look<'_>) -> Self {
+        let (stops, period) = not_of_prompts(look);
+        Self {
+            time: Cover::of(stops.iter().map(Standstill::span)),
+            stops,
+            period,
+        }
+    }
+}
+
+fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let (stops, prompts) = (look.stops(), look.prompts());
     let n = stops.of_all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out

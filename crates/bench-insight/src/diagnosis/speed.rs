@@ -35,6 +35,9 @@ impl Series {
         } else {
             found
         };
+        if !begins_slowly && found.is_wavering() {
+            return None;
+        }
         let typical = median(found.slow.clone())?;
         let (cause, experiment) = match &found.shape {
             _ if begins_slowly => (Cause::ColdStart, Experiment::LongerWarmUp),

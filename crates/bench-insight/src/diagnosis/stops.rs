@@ -34,7 +34,7 @@ impl Stops {
         let stalls = Stalls::of(requests, epoch);
         of_all.retain(|stop| stop.streams < 2.0 || stalls.go_on_with(stop));
         let company = || of_all.iter().filter(|stop| stop.streams >= 2.0);
-        let shared = Cover::of(company().map(|stop| (stop.from, stop.from + stop.length)));
+        let shared = Cover::of(company().map(Standstill::span));
         let share = stalls.share_within(&shared);
         let found = company().count() as f64;
         let by_chance = company()

@@ -7,10 +7,9 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::fit::two_levels;
 use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
-use super::{first_token, load, over_time};
+use super::{first_token, head_of_line, load, over_time};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
-use crate::outages::Standstill;
 use crate::samples::{NOTHING, STANDS_OUT};
 use crate::signals::Signal;
 use crate::view;
@@ -46,12 +45,20 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     }
 }
 
-/// Share of the users' time that slow requests or pauses take, whichever takes more: nobody is healthy who pays for what was not explained.
-pub(super) fn cost(look: &Look<'_>) -> f64 {
+/// What slow requests are, or what pauses take of the users' time, where either costs as much as a cause that is told: nobody is healthy who pays for what was
+/// not explained.
+pub(super) fn left(look: &Look<'_>) -> Option<Vec<(Known, f64)>> {
     // Arrivals by chance wait for each other on any server.
     let by_chance = before_first(look).filter(|_| look.is_open()).unwrap_or(0.0);
-    let slow = slow(look).map_or(0.0, |slow| slow.cost * (1.0 - by_chance));
-    slow.max(pauses_of(look).map_or(0.0, |stood| stood.cost))
+    if let Some(slow) = slow(look).filter(|slow| slow.cost * (1.0 - by_chance) >= super::LEAST) {
+        let ratio = median(slow.times)? / slow.quick;
+        return Some(vec![
+            (Known::SlowShare, slow.share),
+            (Known::SlowRatio, ratio),
+        ]);
+    }
+    let stood = pauses_of(look).filter(|stood| stood.cost >= super::LEAST)?;
+    Some(vec![(Known::PauseShare, stood.cost)])
 }
 
 /// What slow requests come to.
@@ -262,7 +269,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let Some(mut slow) = slow(look).filter(tells) else {
         // Whole answers may differ too little to tell. Of late first tokens what long prompts cost short ones is no longer little.
         let late = late_and_costly(look)?;
-        return first_token::head_of_line(look, super::LEAST).or_else(|| late.finding(look));
+        return head_of_line::head_of_line(look, super::LEAST).or_else(|| late.finding(look));
     };
     if let Some(found) = first_token::of_places(look) {
         return Some(found);
@@ -427,6 +434,11 @@ pub(super) struct Late {
     cost: f64,
     /// Whether they are those of one stretch of time.
     are_a_level: bool,
+    /// Whether next to none is between them and the others, by how many times or by how much longer they take.
+    are_a_kind: bool,
+    /// Whether they wait for nobody: next to all that they take longer is of those that come after a first token of a request that was sent later to the
+    /// same endpoint. None of a queue that is served in turn does, and none of an endpoint that stands still.
+    are_overtaken: bool,
 }
 
 /// A first token: when it was asked for and came, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
@@ -445,8 +457,7 @@ impl First {
 }
 
 fn firsts(look: &Look<'_>) -> Vec<First> {
-    let (stops, _) = over_time::not_of_prompts(look);
-    let stops = Cover::of(stops.iter().map(|s| (s.from, s.from + s.length)));
+    let stops = &look.unprompted().time;
     let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
     let firsts = with_ttft.zip(look.prefills()).filter_map(|(s, prefill)| {
         Some(First {
@@ -479,25 +490,28 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
         cost: beyond.sum::<f64>() / look.taken(),
         ratio: median(late)?,
         are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().copied())),
+        are_a_kind: are_of_two_kinds(&all),
+        are_overtaken: are_overtaken(&all),
     };
     (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
 }
 
 /// Late first tokens that cost something. Arrivals by chance wait for each other, but for no longer than those that come after them.
 fn late_and_costly(look: &Look<'_>) -> Option<Late> {
-    let late = late(look).filter(|late| late.cost >= COSTS)?;
-    (!look.is_open() || are_overtaken(&firsts(look))).then_some(late)
+    let least = |late: &Late| if late.are_a_kind { super::LEAST } else { COSTS };
+    let late = late(look).filter(|late| late.cost >= least(late))?;
+    (!look.is_open() || late.are_overtaken).then_some(late)
 }
 
 /// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody: many times as long as others, or for about as
 /// much longer.
 pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
-    let late = late_and_costly(look).filter(|late| !late.are_a_level)?;
-    is_a_kind(look).then(|| late.finding(look))?
+    let late = late_and_costly(look)?;
+    let is_told = late.are_a_kind && !late.are_a_level;
+    is_told.then(|| late.finding(look))?
 }
 
-fn is_a_kind(look: &Look<'_>) -> bool {
-    let firsts = firsts(look);
+fn are_of_two_kinds(firsts: &[First]) -> bool {
     let usual = median(firsts.iter().map(|f| f.quick).collect()).unwrap_or(0.0);
     let apart = |longer: fn(&First, f64) -> f64| {
         are_two_kinds(firsts.iter().map(|f| longer(f, usual)).collect())
@@ -505,8 +519,6 @@ fn is_a_kind(look: &Look<'_>) -> bool {
     apart(|f, _| f.took / f.quick) || apart(|f, usual| f.took - f.quick + usual)
 }
 
-/// Whether next to all that late first tokens take longer is of those that come after one of a request that was sent later to the same endpoint: none of a queue that is
-/// served in turn does, and none of an endpoint that stands still.
 fn are_overtaken(firsts: &[First]) -> bool {
     let mut soonest: BTreeMap<u32, f64> = BTreeMap::new();
     let (mut late, mut overtaken) = (0.0, 0.0);
@@ -524,8 +536,8 @@ fn are_overtaken(firsts: &[First]) -> bool {
 
 impl Late {
     /// Whether they are a kind of their own, or those of one stretch of time.
-    pub(super) fn is_apart(&self, look: &Look<'_>) -> bool {
-        self.are_a_level || is_a_kind(look)
+    pub(super) fn are_apart(&self) -> bool {
+        self.are_a_level || self.are_a_kind
     }
 
     fn finding(&self, look: &Look<'_>) -> Option<Finding> {
@@ -642,21 +654,16 @@ fn own_pauses<'a>(seen: &Seen<'a>, queue: bool) -> impl Iterator<Item = &'a (Sta
 }
 
 fn pauses_of(look: &Look<'_>) -> Option<Stood> {
-    stood_but(look, &[])
+    stood_but(look, None)
 }
 
 /// But for the pauses in some stops.
-fn stood_but(look: &Look<'_>, stops: &[Standstill]) -> Option<Stood> {
+fn stood_but(look: &Look<'_>, stops: Option<&Cover>) -> Option<Stood> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
     let taken = look.taken();
     let prompts = &look.prompts().in_progress;
-    let stops = Cover::of(
-        stops
-            .iter()
-            .map(|stop| (stop.from, stop.from + stop.length)),
-    );
     let queue = wait_after_first(look);
     let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
     firsts.sort_by(f64::total_cmp);
@@ -665,7 +672,7 @@ fn stood_but(look: &Look<'_>, stops: &[Standstill]) -> Option<Stood> {
     let (mut stood, mut beside, mut until_first, mut go_on) = (0.0, 0.0, 0.0, 0.0);
     for (at, length) in look.seen.iter().flat_map(|s| own_pauses(s, queue)) {
         let (from, to) = (look.ns(*at), look.ns(*at) + length);
-        if stops.within(from, to) > 0.5 * length {
+        if stops.is_some_and(|stops| stops.within(from, to) > 0.5 * length) {
             continue;
         }
         stood += length;
@@ -692,8 +699,8 @@ fn stood_but(look: &Look<'_>, stops: &[Standstill]) -> Option<Stood> {
 pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
     let of_prompts = |s: &Stood| s.may_be_of_prompts() && s.until_first >= OF_PROMPTS;
     // what stops all without a prompt does so beside one
-    let (stops, _) = over_time::not_of_prompts(look);
-    let stood = in_many_steps(look).or_else(|| stood_but(look, &stops).filter(of_prompts));
+    let but_stops = || stood_but(look, Some(&look.unprompted().time)).filter(of_prompts);
+    let stood = in_many_steps(look).or_else(but_stops);
     let stood = stood.filter(|stood| stood.cost >= COSTS)?;
     told(
         Cause::DecodeInterrupted,

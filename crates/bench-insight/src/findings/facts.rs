@@ -37,6 +37,7 @@ pub(super) fn all(
         all_answered(cells),
         tokens_per_chunk(cells),
         bundles(cells),
+        other_clients(run),
         server_disagrees(cells),
         repeats_differ(cells),
     ]
@@ -358,6 +359,20 @@ fn bundles(cells: &[CellRecord]) -> Option<Finding> {
     let all = cells.iter().filter(several);
     found.cells = all.map(|cell| cell.id.clone()).collect();
     Some(found)
+}
+
+/// The cell in which the server works most for clients other than this one.
+fn other_clients(run: &RunRecord) -> Option<Finding> {
+    let told = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, view::other_clients(run, cell)?)));
+    let (cell, others) = told.max_by(|a, b| a.1.tokens.total_cmp(&b.1.tokens))?;
+    Draft::in_cell(Fact::OtherClients, 0.0, cell)
+        .push(of_cell(Known::TokensOverClient, others.tokens, &cell.id))
+        .push(of_cell(Known::Running, others.running, &cell.id))
+        .push(of_cell(Known::InFlight, others.in_flight, &cell.id))
+        .done()
 }
 
 /// The server's own mean TTFT against the client's, where the server tells.

@@ -2570,3 +2570,104 @@ fn answers_of_which_more_tokens_come_at_once_are_no_slow_ones() {
         assert!(!told.contains(&Cause::SlowRequests), "{seed} {told:?}");
     }
 }
+
+/// Three short prompts in four, and a long one.
+fn one_in_four_long(_: usize, draw: &mut Draw) -> (u64, u64) {
+    let long = draw.uniform() < 0.25;
+    let prompt = if long {
+        draw.whole(700.0, 900.0)
+    } else {
+        draw.whole(16.0, 64.0)
+    };
+    (prompt, draw.whole(24.0, 96.0))
+}
+
+#[test]
+fn who_waits_for_a_place_beside_a_long_prompt_does_not_wait_for_it() {
+    // four places for nine at first, then enough for all: most short prompts that meet a long one meet it in the queue
+    let server = Server {
+        slots: 4,
+        joins: Some((16_000.0, 44)),
+        step: 11.0,
+        step_each: 0.04,
+        prefill: 2.0,
+        prefill_token: 0.04,
+        blocking: true,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(9), one_in_four_long, 26.0, &server) {
+        assert!(!found.contains(&Cause::HeadOfLine), "{found:?}");
+        assert!(!found.is_empty() && found != [Cause::Healthy], "{found:?}");
+    }
+}
+
+#[test]
+fn what_stands_still_after_its_own_prompt_does_not_wait_for_a_long_one() {
+    // what a prompt left is sent on after its first token, 0.9 s for each thousand tokens
+    let server = Server {
+        prefill: 1.0,
+        prefill_token: 0.03,
+        ..Server::default()
+    };
+    let lengths: Lengths = |i, draw| ([32, 256, 1024][i % 3], draw.whole(20.0, 80.0));
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 20.0,
+            ..cell(Asks::Closed(6), lengths, server.clone())
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        for request in &mut samples[0].requests {
+            let ttft = request.ttft.unwrap();
+            let sent_on = 0.9e6 * f64::from(request.input_tokens.unwrap());
+            request.end = request.end + Nanos::from_f64(sent_on);
+            let first = request.start + Nanos::from_f64(ttft);
+            request.stalls = [(first, sent_on)].into_iter().collect();
+        }
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::HeadOfLine), "{seed} {found:?}");
+    }
+}
+
+#[test]
+fn a_speed_that_wavers_by_little_does_not_change() {
+    // as between steps of odd lengths: another speed each 1.3 s, within 7 %
+    let wavers = |at: f64| {
+        1.0 + 0.07 * (((at / 1300.0).floor() * 2.4).sin() + (at / 1300.0).floor().sin()) / 1.5
+    };
+    let server = Server {
+        step: 10.0,
+        prefill: 2.0,
+        prefill_token: 0.025,
+        pace: wavers,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Poisson(15.0), one_in_four_long, 20.0, &server) {
+        assert!(!found.contains(&Cause::Step), "{found:?}");
+    }
+}
+
+#[test]
+fn why_a_run_is_not_called_healthy_is_told() {
+    let why = |seconds: f64, asks: Asks, server: Server| {
+        let asked = Cell {
+            seconds,
+            ..cell(asks, equal, server)
+        };
+        let (run, samples) = run(&[asked], false, 2);
+        let all = findings(&run, &samples);
+        let mut own = all
+            .into_iter()
+            .filter(|f| f.code == Answer::NotHealthy.into());
+        own.next().map(|f| f.evidence[0].clone())
+    };
+    let whole = Server {
+        at_once: true,
+        ..Server::default()
+    };
+    let told = why(20.0, Asks::Closed(14), whole).unwrap();
+    assert_eq!((told.figure, told.value), (Known::InFlight.into(), 14.0));
+    let few = why(3.5, Asks::Even(2.0), Server::default()).unwrap();
+    assert_eq!(few.figure, Known::Completed.into());
+    assert!((1.0..10.0).contains(&few.value), "{few:?}");
+    assert_eq!(why(20.0, Asks::Closed(4), Server::default()), None);
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::draft::Draft;
 
 fn costs(cause: Cause, severity: f64) -> Finding {
     Draft::new(cause, severity).done().unwrap()

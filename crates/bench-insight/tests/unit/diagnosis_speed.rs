@@ -352,3 +352,13 @@ fn least_squares_have_no_negative_part_where_none_may_be() {
     // one that says the same as another is left out
     assert_eq!(solve(&[ones.clone(), ones], 0, &[2.0; 4]), [2.0, 0.0]);
 }
+
+#[test]
+fn steps_in_one_direction_are_one_rise() {
+    assert_eq!(series::swings(&[1.0]), 0);
+    assert_eq!(series::swings(&[1.0, 1.2, 1.5]), 1);
+    assert_eq!(series::swings(&[1.0, 1.4, 1.5, 1.2, 1.0]), 2);
+    assert_eq!(series::swings(&[1.0, 2.0, 1.0, 2.0]), 3);
+    // what returns a little on the way up is no fall
+    assert_eq!(series::swings(&[1.0, 1.5, 1.45, 2.0]), 1);
+}

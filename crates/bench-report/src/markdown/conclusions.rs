@@ -138,10 +138,6 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
         .enumerate()
         .map(|(i, found)| format!("{}. {}", i + 1, finding(found, longest)))
         .collect();
-    if let Some(words) = words::nothing_said(run) {
-        let before = if out.is_empty() { "" } else { "\n" };
-        out.push_str(&format!("{before}{words}\n"));
-    }
     let others = run.findings.iter().filter(|finding| {
         let is_shown = shown.iter().any(|other| std::ptr::eq(*other, *finding));
         !matches!(finding.code, Code::Fact(_)) && !is_shown

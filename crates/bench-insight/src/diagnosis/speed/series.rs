@@ -673,7 +673,10 @@ impl Series {
                     vec![at(*from), (Known::Lasted, to - from)],
                     (1.0, levels[1]),
                 ),
-                _ => (vec![(Known::Changes, times.len() as f64)], (low, high)),
+                _ => match swings(&levels) {
+                    0 | 1 => (Vec::new(), (1.0, levels[times.len()])),
+                    many => (vec![(Known::Changes, many as f64)], (low, high)),
+                },
             },
             _ => (Vec::new(), (first, last)),
         };
@@ -684,6 +687,18 @@ impl Series {
 }
 
 impl Fitted {
+    /// Whether it rises and falls all the time and by little, as what varies by chance does.
+    pub(super) fn is_wavering(&self) -> bool {
+        const SEVERAL: usize = 3;
+        const LITTLE: f64 = 1.3;
+        let Shape::Levels(_) = &self.shape else {
+            return false;
+        };
+        let levels = levels_of(&self.logs);
+        let (low, high) = ends(&levels);
+        swings(&levels) >= SEVERAL && high < LITTLE * low
+    }
+
     /// Whether it is no first moment in which fewer share the server.
     fn lasts(&self) -> bool {
         const PART: f64 = 0.1;
@@ -734,6 +749,26 @@ fn robust(off: &[f64]) -> Vec<f64> {
 fn comes_back(found: &Fitted) -> bool {
     let rises = |log: &f64| *log > 0.0;
     found.logs.iter().any(rises) && !found.logs.iter().all(rises)
+}
+
+/// How often levels rise or fall, whatever the number of steps in which they do; what is little beside all that they move is none.
+pub(super) fn swings(levels: &[f64]) -> usize {
+    /// Of all that they move.
+    const LITTLE: f64 = 0.25;
+    let (low, high) = ends(levels);
+    let little = LITTLE * (high / low).ln();
+    let mut turn = levels.first().map_or(0.0, |level| level.ln());
+    let (mut n, mut direction) = (0, 0.0_f64);
+    for log in levels.iter().map(|level| level.ln()) {
+        let moved = log - turn;
+        if moved * direction > 0.0 {
+            turn = log;
+        } else if moved.abs() > little {
+            (turn, direction) = (log, moved);
+            n += 1;
+        }
+    }
+    n
 }
 
 pub(super) fn ends(values: &[f64]) -> (f64, f64) {
