@@ -365,9 +365,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     if load::is_of_time_limit(look) {
         found = under_overload(found);
     }
-    if view::other_clients(look.run, look.cell).is_some() {
-        found = under_queue(found);
-    }
+    found = under_queue(look, found);
     if let Some(idle) = unexplained::after_idle(look) {
         found = under_idle(idle, found);
     }
@@ -457,11 +455,11 @@ fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// While a server works for others, who waits for a place of theirs gets no token, and it does not stand still.
-fn under_queue(mut found: Vec<Finding>) -> Vec<Finding> {
-    let queue = found
-        .iter()
-        .position(|f| f.cause() == Some(Cause::Queueing));
-    if let Some(queue) = queue {
+fn under_queue(look: &Look<'_>, mut found: Vec<Finding>) -> Vec<Finding> {
+    let is_queue = |f: &Finding| f.cause() == Some(Cause::Queueing);
+    let queue = found.iter().position(is_queue);
+    let others = view::other_clients(look.run, look.cell);
+    if let Some(queue) = queue.filter(|_| others.is_some()) {
         let mut root = found.remove(queue);
         found.retain(|f| {
             let stands = f.cause().filter(|cause| STANDSTILL.contains(cause));
