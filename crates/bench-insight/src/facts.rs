@@ -68,7 +68,7 @@ pub struct CellFacts {
     pub answers_by_text: u64,
     /// Completed requests of which the server told the output tokens, and that asked for a number.
     pub answers_counted: u64,
-    /// Those of them that got fewer tokens than asked, by the server's count or, where it is far below the content events, by these.
+    /// Those of them that got fewer tokens than asked, by the server's count or, where the content events contradict it, by these.
     pub answers_short: u64,
     /// Those of them that got more tokens than asked, by the count that is believed.
     pub answers_long: u64,
@@ -76,7 +76,7 @@ pub struct CellFacts {
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
-    /// Those of the same answers whose count is far below their content events.
+    /// Those of the same answers whose count is wrong by their content events: far below them, or below them where these are as many as was asked.
     pub answers_missed: u64,
     /// Content events of these beyond their count.
     pub tokens_missed: u64,
@@ -177,6 +177,10 @@ pub struct FactKeeper {
     connecting: f64,
     to_send: f64,
     sent: u64,
+    /// Answers that are short by their count, and of which as many content events came as tokens were asked for.
+    filled: u64,
+    /// Their content events beyond their count.
+    beyond: u64,
     /// When the latest turn of each conversation was over.
     turns: BTreeMap<(u32, u64), Stamp>,
 }
@@ -255,24 +259,37 @@ impl FactKeeper {
         let streamed = told.filter(|_| record.wire.streamed && record.event_tokens().is_none());
         let streamed =
             streamed.map(|told| told.saturating_sub(record.hidden_tokens().unwrap_or(0)));
-        let missed = streamed.map_or(0, |told| missed(told, events.len() as u64));
+        let all = events.len() as u64;
+        let missed = streamed.map_or(0, |told| missed(told, all));
         if let (Some(got), Some(want)) = (got, record.asked_output_tokens) {
             self.facts.answers_counted += 1;
-            self.facts.answers_short += u64::from(got.saturating_add(missed) < want);
+            let short = got.saturating_add(missed) < want;
+            self.facts.answers_short += u64::from(short);
+            let beyond = streamed.and_then(|told| all.checked_sub(told));
+            if let Some(beyond) = beyond.filter(|_| short && missed == 0 && fills(all, want)) {
+                self.filled += 1;
+                self.beyond += beyond;
+            }
             self.facts.answers_long += u64::from(got > want);
         }
         let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
         self.facts.answers_untold += u64::from(untold);
         if let Some(streamed) = streamed {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(streamed);
-            self.facts.events += events.len() as u64;
+            self.facts.events += all;
             self.facts.answers_missed += u64::from(missed > 0);
             self.facts.tokens_missed += missed;
         }
     }
 
     /// The facts so far, with what the cell's single requests tell of its server's time.
-    pub fn finish(self, samples: &CellSamples) -> CellFacts {
+    pub fn finish(mut self, samples: &CellSamples) -> CellFacts {
+        // Tokens that come in pieces are as many events as was asked for by chance only, hardly in most of the short answers.
+        if self.filled * 2 > self.facts.answers_short {
+            self.facts.answers_short -= self.filled;
+            self.facts.answers_missed += self.filled;
+            self.facts.tokens_missed += self.beyond;
+        }
         let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
         let by_request = |ns: f64| Nanos::from_secs_f64(ns * 1e-9 / self.sent.max(1) as f64);
         let cached =
@@ -296,6 +313,11 @@ fn missed(told: u64, events: u64) -> u64 {
     const TOO_FEW: f64 = 0.7;
     let few = (told as f64) < TOO_FEW * events as f64;
     if few { events - told } else { 0 }
+}
+
+/// Whether so many content events are as many tokens as was asked for; of many, some may have come together.
+fn fills(events: u64, want: u64) -> bool {
+    events.abs_diff(want) <= want / 50
 }
 
 impl CellSamples {

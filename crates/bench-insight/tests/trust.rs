@@ -1141,57 +1141,123 @@ fn answers_that_go_on_beyond_what_was_asked_until_something_ends_them_are_told()
     );
 }
 
-#[test]
-fn an_answer_whose_count_is_far_below_its_content_events_is_told_apart_from_a_short_one() {
-    let of = |change: &dyn Fn(u64, &mut RequestRecord)| {
-        let all = (0..100).map(|i| {
-            let mut record = request(i, 1_000 * i64::try_from(i).unwrap(), true, 0..0);
-            record.wire.streamed = true;
-            change(i, &mut record);
-            record.wire.usage = Some(Usage {
-                completion_tokens: record.output_tokens,
-                ..Usage::default()
-            });
-            record
+/// Of a hundred answers with ten events each and as many tokens asked for, changed before the server tells their count.
+fn told_as(change: &dyn Fn(u64, &mut RequestRecord)) -> CellFacts {
+    let all = (0..100).map(|i| {
+        let mut record = request(i, 1_000 * i64::try_from(i).unwrap(), true, 0..0);
+        record.wire.streamed = true;
+        change(i, &mut record);
+        record.wire.usage = Some(Usage {
+            completion_tokens: record.output_tokens,
+            ..Usage::default()
         });
-        CellFacts::of(&all.collect::<Vec<_>>())
-    };
+        record
+    });
+    CellFacts::of(&all.collect::<Vec<_>>())
+}
+
+/// Answers and events that are missed, answers that are short, tokens told and events.
+fn counted(facts: &CellFacts) -> ((u64, u64), u64, u64, u64) {
+    let missed = (facts.answers_missed, facts.tokens_missed);
+    (missed, facts.answers_short, facts.tokens_told, facts.events)
+}
+
+fn six_events() -> EventLog {
     let mut six = EventLog::default();
     for token in 1..=6 {
         six.push(event(Stamp::new(50_000_000 * token)));
     }
-    let told = |facts: &CellFacts| {
-        let missed = (facts.answers_missed, facts.tokens_missed);
-        (missed, facts.answers_short, facts.tokens_told, facts.events)
-    };
-    assert_eq!(told(&of(&|_, _| ())), ((0, 0), 0, 1_000, 1_000));
+    six
+}
+
+#[test]
+fn an_answer_whose_count_is_far_below_its_content_events_is_told_apart_from_a_short_one() {
+    assert_eq!(counted(&told_as(&|_, _| ())), ((0, 0), 0, 1_000, 1_000));
     // all ten events came, and the server says five tokens
-    let fewer = of(&|i, record| {
+    let fewer = told_as(&|i, record| {
         if i < 23 {
             record.output_tokens = Some(5);
         }
     });
-    assert_eq!(told(&fewer), ((23, 115), 0, 885, 1_000));
+    assert_eq!(counted(&fewer), ((23, 115), 0, 885, 1_000));
     // six of ten events came, and the server says two tokens: both
-    let both = of(&|i, record| {
+    let both = told_as(&|i, record| {
         if i == 0 {
-            record.wire.events = six.clone();
+            record.wire.events = six_events();
             record.output_tokens = Some(2);
         }
     });
-    assert_eq!(told(&both), ((1, 4), 1, 992, 996));
+    assert_eq!(counted(&both), ((1, 4), 1, 992, 996));
     // a short answer with a true count, and one whose tokens came in pieces
-    let short = of(&|i, record| {
+    let short = told_as(&|i, record| {
         if i == 0 {
-            record.wire.events = six.clone();
+            record.wire.events = six_events();
             record.output_tokens = Some(6);
         }
         if i == 1 {
             record.output_tokens = Some(8);
         }
     });
-    assert_eq!(told(&short).0, (0, 0));
+    assert_eq!(counted(&short).0, (0, 0));
     assert_eq!(short.answers_short, 2);
+}
+
+#[test]
+fn a_count_below_the_events_is_wrong_where_these_are_as_many_as_was_asked() {
+    // the count is a little low in most answers, and as many events came as tokens were asked for
+    let low = told_as(&|i, record| record.output_tokens = Some(if i % 8 == 0 { 9 } else { 8 }));
+    assert_eq!(counted(&low), ((100, 187), 0, 813, 1_000));
+    // so it is where a part of the answers comes from a server that counts in this way
+    let part = told_as(&|i, record| {
+        if i % 4 == 0 {
+            record.output_tokens = Some(8);
+        }
+    });
+    assert_eq!(counted(&part), ((25, 50), 0, 950, 1_000));
+    // fewer events than asked for: their count may be true, and tokens come in pieces
+    let pieces = told_as(&|i, record| {
+        record.wire.events = six_events();
+        record.output_tokens = Some(if i == 0 { 4 } else { 5 });
+    });
+    assert_eq!(counted(&pieces), ((1, 2), 100, 499, 600));
+    // tokens that come several at a time, of answers that are short
+    let bundled = told_as(&|_, record| {
+        record.wire.events = six_events();
+        record.output_tokens = Some(9);
+    });
+    assert_eq!(counted(&bundled), ((0, 0), 100, 900, 600));
+}
+
+#[test]
+fn a_count_below_the_events_is_wrong_where_the_servers_own_counter_agrees_with_the_events() {
+    let clock = clock(ClockKind::Kernel);
+    let judge = |tokens_told: u64, counted: Option<f64>| {
+        let facts = CellFacts {
+            tokens_told,
+            events: 1_000,
+            ..CellFacts::default()
+        };
+        let cells = BTreeMap::from([("c8".to_owned(), facts)]);
+        let cell = closed(|c| {
+            if let Some(over) = counted {
+                c.hardware = Some(derived("server_output_tokens_over_client", over));
+            }
+        });
+        trust(&TrustFacts::of(&clock, &cells), &[cell])
+    };
+    let low = judge(800, Some(1.24));
+    speaks(&low, "tokens_per_event", TrustVerdict::Untrusted);
+    insta::assert_snapshot!(low.reasons[0].sentence(), @"the server reported 800 tokens for 1,000 content events, and its own metrics agree with the events (20 % fewer, limit 10 %); if each chunk is a token, tokens/s and time per token are wrong by this; check with the model's own `--tokenizer`");
+    // pieces of tokens, and a server that serves somebody else too
+    for (told, counted) in [
+        (800, None),
+        (800, Some(1.01)),
+        (800, Some(1.6)),
+        (980, Some(1.02)),
+    ] {
+        let reasons = judge(told, counted).reasons;
+        assert!(reasons.is_empty(), "{told} {counted:?}: {reasons:?}");
+    }
 }
 
 #[test]

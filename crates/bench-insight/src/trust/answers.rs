@@ -383,7 +383,7 @@ fn tells_too_many(scene: &Scene<'_>) -> bool {
 /// Shares of all content events that the server's count may leave out.
 const MISSED: (f64, f64) = (0.05, 0.10);
 
-/// Content events of answers whose count leaves most of theirs out: then the count is what is wrong.
+/// Content events of answers whose count they contradict: then the count is what is wrong.
 fn tokens_missed(seen: &crate::CellFacts) -> Option<Seen> {
     let share = seen.tokens_missed as f64 / seen.events as f64;
     let what = format!(
@@ -392,11 +392,15 @@ fn tokens_missed(seen: &crate::CellFacts) -> Option<Seen> {
         bench_schema::counted(text::grouped(seen.answers_missed as f64), "response"),
         text::percent(share),
     );
-    (share > MISSED.0).then(|| Seen {
+    (share > MISSED.0).then(|| count_too_low(share, what))
+}
+
+fn count_too_low(share: f64, what: String) -> Seen {
+    Seen {
         limits: Some(Limits::Share(MISSED.0, MISSED.1)),
         next: Some("if each chunk is a token, tokens/s and time per token are wrong by this; check with the model's own `--tokenizer`".to_owned()),
         ..Seen::new(share, what)
-    })
+    }
 }
 
 /// The server's count against the events.
@@ -406,17 +410,24 @@ pub(super) fn tokens_per_event(scene: &Scene<'_>) -> Option<Seen> {
         return Some(missed);
     }
     let ratio = per_event(seen).filter(|_| !tells_too_many(scene))?;
-    // More tokens than chunks, and the server's own counter tells as many: then they come several at a time.
     let counted = crate::signals::derived(scene.cell, "server_output_tokens_over_client");
-    if ratio > 1.0 && counted.is_some_and(|over| (over - 1.0).abs() <= CONFIRMED) {
+    let says = |tokens: f64| counted.is_some_and(|over| (over / tokens - 1.0).abs() <= CONFIRMED);
+    // More tokens than chunks, and the server's own counter tells as many: then they come several at a time.
+    if ratio > 1.0 && says(1.0) {
         return None;
     }
     let what = format!(
-        "the server reported {} tokens for {} content events, {} times as many",
+        "the server reported {} tokens for {} content events",
         text::grouped(seen.tokens_told as f64),
         text::grouped(seen.events as f64),
-        text::number(ratio),
     );
+    let fewer = 1.0 - ratio;
+    if fewer > MISSED.0 && says(1.0 / ratio) {
+        let share = text::percent(fewer);
+        let what = format!("{what}, and its own metrics agree with the events ({share} fewer)");
+        return Some(count_too_low(fewer, what));
+    }
+    let what = format!("{what}, {} times as many", text::number(ratio));
     Some(Seen::new(ratio - 1.0, what))
 }
 
