@@ -53,7 +53,8 @@ fn why_not(
         .or_else(|| run.cells.iter().find_map(of_cell))
 }
 
-/// Whether trust names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much that nobody knows.
+/// Whether trust names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much that nobody knows; or a part of the
+/// run is missing, which may be what is not healthy.
 fn is_doubted(run: &RunRecord) -> bool {
     const NOT_HEALTHY: [&str; 11] = [
         "failures",
@@ -69,7 +70,8 @@ fn is_doubted(run: &RunRecord) -> bool {
         "not_stationary",
     ];
     let mut reasons = run.trust.reasons.iter();
-    run.trust.verdict == TrustVerdict::Untrusted
+    !run.complete
+        || run.trust.verdict == TrustVerdict::Untrusted
         || reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
 }
 
@@ -116,8 +118,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         end.unwrap_or(0.0)
     };
     // A search goes beyond the limit on purpose, in stages too short to tell it, and has its own answer.
-    // Where a part of the run is missing, as of a shard that was lost, so may be a part of a level's load.
-    let is_sweep = run.analysis.capacity.is_none() && run.complete;
+    let is_sweep = run.analysis.capacity.is_none();
     let found = view::load_series(&run.cells)
         .filter(|_| is_sweep)
         .and_then(|(factor, series)| {
