@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -141,6 +141,28 @@ impl RunDirectory {
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
         let path = self.path()?.join(name);
         replace(&path, text).map_err(|cause| cannot(&path, cause))
+    }
+
+    /// Write the end of a file, which is `old` from byte `before` on, as `new`, which is longer, in one piece: what is killed leaves the one or the other.
+    /// Says whether it did; a file that is not as it was left stays as it is.
+    pub(crate) fn write_end(&self, name: &str, before: u64, [old, new]: [&str; 2]) -> bool {
+        let ours = self.path().map(|path| path.join(name));
+        let opened = ours.map(|path| File::options().write(true).open(path));
+        let Ok(Ok(file)) = opened else {
+            return false;
+        };
+        let was = before + old.len() as u64;
+        if !file.metadata().is_ok_and(|found| found.len() == was) {
+            return false;
+        }
+        let written = file.write_at(new.as_bytes(), before);
+        if written.is_ok_and(|n| n == new.len()) {
+            return true;
+        }
+        // on a full disk half of it may be there
+        let back = file.write_all_at(old.as_bytes(), before);
+        back.and_then(|()| file.set_len(was)).ok();
+        false
     }
 
     /// Something to know, above the display.

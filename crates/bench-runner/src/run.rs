@@ -1,6 +1,7 @@
 //! A run from beginning to end. Read [`carry_out`] for the order of things.
 
 mod cells;
+mod cells_file;
 mod conclude;
 mod dry;
 mod meeting;

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
-use bench_schema::{
-    CELLS_FILE, CellProgress, CellRecord, Nanos, PlanHash, RunRecord, Stamp, whole,
-};
+use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp, whole};
 
+use super::cells_file::CellsFile;
 use super::meeting::compare_clocks;
 use super::phases::{Design, WarmUp};
 use super::{Run, reset};
@@ -91,48 +90,6 @@ impl Sums {
     }
 }
 
-/// Keeps [`CELLS_FILE`].
-struct CellsFile<'a> {
-    run: &'a Run<'a>,
-    directory: &'a RunDirectory,
-    cells: Vec<CellProgress>,
-}
-
-impl<'a> CellsFile<'a> {
-    fn new(run: &'a Run<'a>, directory: &'a RunDirectory) -> Self {
-        Self {
-            run,
-            directory,
-            cells: Vec::new(),
-        }
-    }
-
-    fn begin(&mut self, cell: &Cell) {
-        self.cells.push(CellProgress {
-            cell: cell.id.clone(),
-            began: self.run.clock.now(),
-            ended: None,
-            ended_early: None,
-            ended_by: None,
-        });
-        self.write();
-    }
-
-    fn end(&mut self, cell: &CellRecord) {
-        if let Some(last) = self.cells.last_mut() {
-            last.ended = Some(self.run.clock.now());
-            last.ended_early.clone_from(&cell.ended_early);
-            last.ended_by = cell.ended_by;
-        }
-        self.write();
-    }
-
-    fn write(&self) {
-        let text = serde_json::to_string(&self.cells).unwrap_or_default();
-        self.run.warn(self.directory.write(CELLS_FILE, &text));
-    }
-}
-
 /// Whether its server was dead before anything of it was measured.
 fn ended_in_its_warmup(cell: &CellRecord) -> bool {
     cell.ended_early.is_some() && cell.counts.planned == 0
@@ -149,7 +106,7 @@ impl Run<'_> {
         record: &mut RunRecord,
     ) -> Measured {
         let mut evidence = Vec::new();
-        let mut begun = CellsFile::new(self, directory);
+        let mut begun = CellsFile::new(directory);
         let mut written: Option<Stamp> = None;
         let mut last = false;
         for index in 0.. {
@@ -172,7 +129,7 @@ impl Run<'_> {
             if index > 0 {
                 self.cool_down().await;
             }
-            begun.begin(&cell);
+            self.warn(begun.begin(&cell.id, self.clock.now()));
             let before = record.cells.get(..index).unwrap_or_default();
             let measured = match self.reset(&cell).await {
                 Ok(()) => self.one_cell(&cell, before, &mut tools).await,
@@ -180,7 +137,7 @@ impl Run<'_> {
             };
             match measured {
                 Ok((cell_record, cell_evidence)) => {
-                    begun.end(&cell_record);
+                    self.warn(begun.end(&cell_record, self.clock.now()));
                     // a search would ask for this stage again and again
                     let is_dead = tools.asked.search.is_some() && ended_in_its_warmup(&cell_record);
                     last = last || is_dead;
