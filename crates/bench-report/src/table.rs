@@ -350,8 +350,8 @@ impl Table {
             .collect();
         let show = |row: &Vec<Cell>| {
             row.iter()
-                .zip(&decimals)
-                .map(|(cell, &decimals)| show_cell(cell, decimals))
+                .zip(self.columns.iter().zip(&decimals))
+                .map(|(cell, (column, &decimals))| show_cell(cell, column.unit, decimals))
                 .collect()
         };
         self.rows.iter().map(show).collect()
@@ -457,9 +457,19 @@ impl<'a, R> Sheet<'a, R> {
     }
 }
 
-fn show_cell(cell: &Cell, decimals: usize) -> Shown {
+/// Whether a number is nothing with so many decimals.
+fn is_zero(n: f64, decimals: usize) -> bool {
+    let digits = i32::try_from(decimals).unwrap_or(i32::MAX);
+    n.abs() < 0.5 * 10_f64.powi(-digits)
+}
+
+fn show_cell(cell: &Cell, unit: &str, decimals: usize) -> Shown {
     let text = match &cell.value {
         Value::Text(text) => text.clone(),
+        // what is more than nothing is not shown as nothing
+        Value::Number(n) if unit == "%" && *n > 0.0 && is_zero(*n, decimals) => {
+            number::percent(n / 100.0)
+        }
         Value::Number(n) => number::fixed(*n, decimals),
         Value::Count(n) => n.to_string(),
         Value::Missing => "–".to_owned(),

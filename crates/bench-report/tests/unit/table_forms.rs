@@ -23,3 +23,23 @@ fn headings_of_strangers_move_no_cursor() {
     let shown = table.alone();
     assert!(!shown.contains(moves), "{shown:?}");
 }
+
+#[test]
+fn a_share_that_is_more_than_nothing_is_never_shown_as_zero() {
+    let shown = |numbers: &[f64]| -> Vec<String> {
+        let mut table = Table::new("T", vec![Column::number("use", "%")]);
+        for n in numbers {
+            table.push(vec![Cell::number(*n)]);
+        }
+        let rows = table.shown();
+        rows.into_iter()
+            .map(|mut row| row.swap_remove(0).text)
+            .collect()
+    };
+    assert_eq!(
+        shown(&[0.000_04, 0.0, 12.34, 0.06]),
+        ["< 0.1", "0.00", "12.34", "0.06"]
+    );
+    assert_eq!(shown(&[0.000_04]), ["< 0.1"]);
+    assert_eq!(shown(&[0.0]), ["0"]);
+}
