@@ -150,6 +150,12 @@ fn entry_ms(seen: Option<&Distribution>, q: f64) -> Option<Bounded> {
     Some((entry.value / 1e6, ends))
 }
 
+/// The same for a headline, which rests on no value that its table marks as one of few.
+fn borne_ms(seen: Option<&Distribution>, q: f64) -> Option<Bounded> {
+    let few = seen?.quantile_entry(q)?.few_samples;
+    entry_ms(seen, q).filter(|_| !few)
+}
+
 /// The distinct objectives on a metric, as limit in milliseconds and words; of one that is for a use case its name is among them.
 fn limits(run: &RunRecord, metric: Metric) -> Vec<(f64, String)> {
     let mut seen: Vec<(f64, String)> = Vec::new();

@@ -248,18 +248,22 @@ fn scattered(
 /// Use cases: P50, P95 and P99 of E2E with the objectives, a group of bars for each.
 pub(super) fn use_cases(run: &RunRecord) -> Option<Figure> {
     let groups = Groups::of(run, "use_case")?;
-    let mut p95: Vec<(&GroupRecord, Bounded)> = groups.p95().collect();
-    p95.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let [(fastest, least), .., (slowest, most)] = *p95.as_slice() else {
-        return None;
-    };
-    let others = || p95.iter().rev().skip(1);
-    let (name, worst) = (shortened(&slowest.name, 40), short(most.0));
-    let title = if others().all(|(_, p95)| apart(*p95, most)) {
-        format!("The slowest use case is {name}: p95 {worst} ms")
-    } else {
-        let (first, least) = (shortened(&fastest.name, 40), short(least.0));
-        format!("The p95 of use cases goes from {least} ms ({first}) to {worst} ms ({name})")
+    let (q, mut told) = groups.told();
+    told.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let title = match *told.as_slice() {
+        [(fastest, least), .., (slowest, most)] => {
+            let others = || told.iter().rev().skip(1);
+            let (name, worst) = (shortened(&slowest.name, 40), short(most.0));
+            if others().all(|(_, other)| apart(*other, most)) {
+                format!("The slowest use case is {name}: {q} {worst} ms")
+            } else {
+                let (first, least) = (shortened(&fastest.name, 40), short(least.0));
+                format!(
+                    "The {q} of use cases goes from {least} ms ({first}) to {worst} ms ({name})"
+                )
+            }
+        }
+        _ => "The use cases have too few requests to be compared".to_owned(),
     };
     Some(
         groups.figure("use-cases", title, |plot, (i, name, color), seen| {
@@ -271,13 +275,18 @@ pub(super) fn use_cases(run: &RunRecord) -> Option<Figure> {
 /// Lines over the sequence-length categories, the smallest first.
 pub(super) fn categories(run: &RunRecord) -> Option<Figure> {
     let groups = Groups::of(run, "category")?;
-    let ((first, of_first), (last, of_last)) = (groups.p95().next()?, groups.p95().last()?);
-    let (longest, shortest) = (shortened(&last.name, 30), shortened(&first.name, 30));
-    let title = if apart(of_first, of_last) {
-        let ratio = times(of_last.0 / of_first.0);
-        format!("The p95 of {longest} requests is {ratio} that of {shortest} requests")
-    } else {
-        format!("The p95 values of {longest} and {shortest} requests cannot be told apart")
+    let (q, told) = groups.told();
+    let title = match *told.as_slice() {
+        [(first, of_first), .., (last, of_last)] => {
+            let (longest, shortest) = (shortened(&last.name, 30), shortened(&first.name, 30));
+            if apart(of_first, of_last) {
+                let ratio = times(of_last.0 / of_first.0);
+                format!("The {q} of {longest} requests is {ratio} that of {shortest} requests")
+            } else {
+                format!("The {q} values of {longest} and {shortest} requests cannot be told apart")
+            }
+        }
+        _ => "The length categories have too few requests to be compared".to_owned(),
     };
     Some(
         groups.figure("categories", title, |plot, (_, name, color), seen| {
@@ -305,7 +314,9 @@ impl<'a> Groups<'a> {
         let mut cells = run.cells.iter().rev();
         let cell = cells.find(|cell| cell.groups.iter().filter(|g| g.by == by).count() > 1)?;
         let all = tables::groups_in_order(cell, by);
-        Some(Self { run, by, cell, all })
+        let groups = Self { run, by, cell, all };
+        let measured = groups.all.iter().any(|group| groups.e2e(group).is_some());
+        measured.then_some(groups)
     }
 
     fn e2e(&self, group: &'a GroupRecord) -> Option<&'a Distribution> {
@@ -313,9 +324,20 @@ impl<'a> Groups<'a> {
         metrics.get(&Metric::E2e.from_origin(self.cell.headline))
     }
 
-    fn p95(&self) -> impl Iterator<Item = (&'a GroupRecord, Bounded)> {
-        let groups = self.all.iter();
-        groups.filter_map(|group| Some((*group, super::entry_ms(self.e2e(group), 0.95)?)))
+    /// What a headline compares: the p95 where every group has enough requests for it, else the medians of those that have enough.
+    fn told(&self) -> (&'static str, Vec<(&'a GroupRecord, Bounded)>) {
+        let borne = |q: f64| -> Vec<(&'a GroupRecord, Bounded)> {
+            let groups = self.all.iter();
+            groups
+                .filter_map(|group| Some((*group, super::borne_ms(self.e2e(group), q)?)))
+                .collect()
+        };
+        let p95 = borne(0.95);
+        if p95.len() == self.all.len() {
+            ("p95", p95)
+        } else {
+            ("median", borne(0.5))
+        }
     }
 
     fn figure(

@@ -7,7 +7,8 @@ use charming::component::Axis;
 use serde_json::{Value, json};
 
 use super::{
-    EVERYBODY, apart, capital, cells_axis, cells_with, limits, objectives, quantile_ms, times,
+    EVERYBODY, apart, borne_ms, capital, cells_axis, cells_with, entry_ms, limits, objectives,
+    quantile_ms, times,
 };
 use crate::figure::{Bounded, Figure, Plot, log_axis, value_axis};
 use crate::number::{ends, rounded, short};
@@ -472,21 +473,8 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
         plot = plot.bars_within(name, color, &seen, (i, PERCENTILES.len()));
     }
     plot = plot.limits(limits(run, Metric::E2e));
-    let ratios = cells.iter().filter_map(|cell| Some((*cell, tail(cell)?)));
-    let mut ratios: Vec<_> = ratios.collect();
-    ratios.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let (worst, widest) = *ratios.last()?;
-    let (least, most) = (times(ratios.first()?.1.0), times(widest.0));
-    let others = || ratios.iter().rev().skip(1);
-    let title = if least == most {
-        format!("The p95 of E2E is {most} its median")
-    } else if others().all(|(_, tail)| apart(*tail, widest)) {
-        let label = tables::label(worst);
-        format!("The tail is widest at {label}: p95 is {most} the median")
-    } else {
-        format!("The p95 of E2E is {least} to {most} its median")
-    };
-    let metric = Metric::E2e.from_origin(worst.headline);
+    let title = tail_title(&cells)?;
+    let metric = Metric::E2e.from_origin(cells.last()?.headline);
     let table = tables::distributions(run, &[metric], "E2E percentiles");
     let height = if cells.len() > 6 { 430 } else { 340 };
     let figure = Figure::new("percentiles", title, plot.height(height));
@@ -494,10 +482,39 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
     Some(figure.note(note).table(table))
 }
 
+/// The p95 beside the median of the cells that have enough requests for it, the medians where none has.
+fn tail_title(cells: &[&CellRecord]) -> Option<String> {
+    let ratios = cells.iter().filter_map(|cell| Some((*cell, tail(cell)?)));
+    let mut ratios: Vec<_> = ratios.collect();
+    ratios.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let ([(_, smallest), ..], Some((worst, widest))) = (ratios.as_slice(), ratios.last()) else {
+        let medians = cells
+            .iter()
+            .filter_map(|cell| quantile_ms(cell, Metric::E2e, 0.5));
+        let (least, most) = ends(medians.map(|median| median.0))?;
+        let (least, most) = (short(least), short(most));
+        return Some(if least == most {
+            format!("The median of E2E is {most} ms")
+        } else {
+            format!("The median of E2E is {least} to {most} ms")
+        });
+    };
+    let (least, most) = (times(smallest.0), times(widest.0));
+    let others = || ratios.iter().rev().skip(1);
+    Some(if least == most {
+        format!("The p95 of E2E is {most} its median")
+    } else if others().all(|(_, tail)| apart(*tail, *widest)) {
+        let label = tables::label(worst);
+        format!("The tail is widest at {label}: p95 is {most} the median")
+    } else {
+        format!("The p95 of E2E is {least} to {most} its median")
+    })
+}
+
 /// P95 over the median of E2E, between what the ends of both intervals give.
 fn tail(cell: &CellRecord) -> Option<Bounded> {
-    let at = |q| quantile_ms(cell, Metric::E2e, q);
-    let (p50, p95) = (at(0.5)?, at(0.95)?);
+    let seen = cell.headline(Metric::E2e);
+    let (p50, p95) = (entry_ms(seen, 0.5)?, borne_ms(seen, 0.95)?);
     let ends = p50.1.zip(p95.1);
     let ends = ends.map(|(p50, p95)| (p95.0 / p50.1, p95.1 / p50.0));
     Some((p95.0 / p50.0, ends))

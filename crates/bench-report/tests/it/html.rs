@@ -77,6 +77,47 @@ fn title(page: &str, id: &str) -> String {
     title.unwrap_or_default().to_owned()
 }
 
+/// Marks the percentiles from `from` on, or takes their marks, of so many groups and of the cell.
+fn mark_few(cell: &mut bench_schema::CellRecord, from: f64, groups: usize, few: bool) {
+    let groups = cell.groups.iter_mut().take(groups);
+    let all = groups.flat_map(|group| group.metrics.values_mut());
+    for seen in all.chain(cell.metrics.values_mut()) {
+        for entry in seen.quantiles.iter_mut().filter(|entry| entry.q >= from) {
+            entry.few_samples = few;
+        }
+    }
+}
+
+#[test]
+fn no_headline_rests_on_a_percentile_that_its_table_marks_as_one_of_few() {
+    let mut run = runs::seqlen();
+    let mut told = |from, groups, few| {
+        mark_few(&mut run.cells[0], from, groups, few);
+        let page = html::render(&run, &RunFiles::default()).unwrap();
+        ["categories", "use-cases", "percentiles"].map(|id| title(&page, id))
+    };
+    let enough = [
+        "The p95 of very long requests is 15.8× that of tiny requests",
+        "The slowest use case is long-form: p95 4396 ms",
+        "The p95 of E2E is 2.99× its median",
+    ];
+    assert_eq!(told(0.5, usize::MAX, false), enough);
+    let few = [
+        "The median of very long requests is 20× that of tiny requests",
+        "The slowest use case is long-form: median 2500 ms",
+        "The median of E2E is 850 ms",
+    ];
+    assert_eq!(told(0.9, usize::MAX, true), few);
+    // the first of them has not enough for its median either
+    let first = "The median of very long requests is 4.93× that of short requests";
+    assert_eq!(told(0.5, 1, true)[0], first);
+    let none = [
+        "The length categories have too few requests to be compared",
+        "The use cases have too few requests to be compared",
+    ];
+    assert_eq!(told(0.5, usize::MAX, true)[..2], none);
+}
+
 #[test]
 fn a_limit_for_a_use_case_is_none_for_all_requests() {
     let mut run = runs::seqlen();
@@ -132,6 +173,7 @@ fn a_title_calls_a_cell_the_widest_only_where_the_intervals_bear_it() {
                     _ => 1.0,
                 };
                 entry.value = 1e9 * ratio;
+                entry.few_samples = false;
                 let ends = [0.9, 1.1].map(|x| x * entry.value);
                 entry.interval = Some(bench_schema::Interval {
                     low: ends[0],
