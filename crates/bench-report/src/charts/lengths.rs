@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Sample, linear_fit};
+use bench_metrics::{LinearFit, Sample, linear_fit};
 use bench_schema::{Benchmark, CellRecord, Distribution, Factor, GroupRecord, Metric, RunRecord};
 
 use super::{apart, at_cell, limits, shapes, times};
@@ -131,12 +131,9 @@ pub(super) fn scatter(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
         return Vec::new();
     }
     let e2e = ("scatter-e2e", "output tokens", "E2E (ms)");
-    let e2e = scattered(run, trace, e2e, (output, Row::e2e_ms), |(slope, r2), at| {
-        followed(
-            ["E2E", "answer"],
-            (format!("Each output token adds {} ms", short(slope)), r2),
-            at,
-        )
+    let e2e = scattered(run, trace, e2e, (output, Row::e2e_ms), |fit, at| {
+        let adds = format!("Each output token adds {} ms", short(fit.slope.value));
+        followed(["E2E", "answer"], &adds, fit, at)
     });
     let first: Pick = |row| Some((row.first.filter(|_| row.completed)? - row.start) * 1e3);
     let ttft = ("scatter-ttft", "prompt tokens", "TTFT (ms)");
@@ -148,9 +145,10 @@ pub(super) fn scatter(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
         n if n >= 50.0 => ("A hundred", 100.0),
         _ => ("Ten", 10.0),
     };
-    let ttft = scattered(run, trace, ttft, (prompt, first), |(slope, r2), at| {
-        let adds = format!("{tokens} prompt tokens add {} ms", short(slope * n));
-        followed(["TTFT", "prompt"], (adds, r2), at)
+    let ttft = scattered(run, trace, ttft, (prompt, first), |fit, at| {
+        let adds = short(fit.slope.value * n);
+        let adds = format!("{tokens} prompt tokens add {adds} ms");
+        followed(["TTFT", "prompt"], &adds, fit, at)
     });
     [e2e, ttft, speeds(run, trace)]
         .into_iter()
@@ -162,12 +160,17 @@ fn output(row: &Row) -> Option<f64> {
     row.tokens.map(f64::from)
 }
 
-fn followed([metric, length]: [&str; 2], (adds, r2): (String, f64), at: &str) -> String {
-    let shown = short(r2);
-    if r2 < WEAK {
-        format!("The {length} length explains little of {metric}{at} (R² {shown})")
+/// What a line through the requests says: a slope that is known is told, however far they lie from it.
+fn followed([metric, length]: [&str; 2], adds: &str, fit: &LinearFit, at: &str) -> String {
+    let shown = short(fit.r2);
+    if fit.r2 >= WEAK {
+        return format!("{adds} to {metric}{at} (R² {shown})");
+    }
+    let little = format!("explains little of {metric}{at} (R² {shown})");
+    if fit.slope.low.is_some_and(|low| low > 0.0) {
+        format!("{adds}, but the {length} length {little}")
     } else {
-        format!("{adds} to {metric}{at} (R² {shown})")
+        format!("The {length} length {little}")
     }
 }
 
@@ -192,7 +195,7 @@ fn scattered(
     trace: &Trace,
     (id, x, y): (&str, &str, &str),
     (across, up): (Pick, Pick),
-    title: impl Fn((f64, f64), &str) -> String,
+    title: impl Fn(&LinearFit, &str) -> String,
 ) -> Option<Figure> {
     let place = |row: &Row| Some((across(row)?, up(row)?));
     let all: Vec<(f64, f64)> = trace.rows.iter().filter_map(place).collect();
@@ -240,7 +243,7 @@ fn scattered(
         note.push_str(&format!(" The line is a least-squares fit{how}."));
     }
     let at = at_cell(run.cells.len(), run.cells.last()?);
-    let title = title((fit.slope.value, fit.r2), &at);
+    let title = title(&fit, &at);
     let figure = Figure::new(id, title, plot).note(note);
     Some(figure.table(shapes::order_statistics(y, &seen)))
 }
@@ -362,3 +365,7 @@ impl<'a> Groups<'a> {
         figure.note(note).table(tables::groups(self.run, self.by))
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/charts_lengths.rs"]
+mod tests;
