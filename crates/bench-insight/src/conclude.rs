@@ -315,8 +315,8 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         run.cells = bounds;
         let (reasons, more) = search::stops(run, &samples, crate::trust(&facts, &run.cells));
         run.cells = all;
-        let swing = search::doubt_a_swing(run, &found, &samples);
-        run.trust.add(swing.into_iter().chain(reasons));
+        let moves = search::doubt_its_speed(run, &found, &samples);
+        run.trust.add(moves.into_iter().chain(reasons));
         stops = more;
     }
     crate::trust::doubt_stops_in_warm_ups(run, &samples);

@@ -9,7 +9,7 @@ use bench_metrics::{
     Budget, Crossing, Estimate, Found, LEVEL, Measure, Next, Search, Stage, share_interval,
 };
 use bench_schema::{
-    CapacityRecord, Cause, CellRecord, Counts, FailureKind, Finding, Load, Metric,
+    Answer, CapacityRecord, Cause, CellRecord, Code, Counts, FailureKind, Finding, Load, Metric,
     ObjectiveCapacity, Origin, RunRecord, SearchEnd, Share, Slo, SloOutcome, Trust, TrustReason,
     TrustVerdict, Unit, counted,
 };
@@ -826,6 +826,14 @@ pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>
     let first = run.cells.first().map(|cell| &cell.id);
     let is_open = |id: &String| run.cell(id).is_some_and(|cell| cell.load.is_open());
     let found = run.analysis.capacity.as_ref();
+    let changed = found.is_some_and(|found| found.stopped == SearchEnd::Unsteady);
+    // what compares stages, or relies on one, takes them for those of one server
+    let relies_on_it = |finding: &Finding| match finding.code {
+        Code::Cause(Cause::DecodeSlowsWithLoad | Cause::Overload | Cause::Queueing) => true,
+        Code::Answer(Answer::Capacity | Answer::Planning) => true,
+        _ => false,
+    };
+    findings.retain(|finding| !changed || !relies_on_it(finding));
     findings.retain(|finding| match finding.cause() {
         // Of a server of which it does not know what it can do nobody knows that either.
         Some(Cause::Healthy) => found.is_some_and(|found| found.value.is_some()),
@@ -867,33 +875,18 @@ pub(crate) fn of_one_speed(
     let change = told
         .contains(&found.stopped)
         .then(|| diagnosis::change(run, &stages));
-    let Some(change) = change.flatten() else {
+    let Some((change, is_alike)) = change.flatten() else {
         return found;
     };
-    let id = |stage: usize| stages.get(stage).map_or("", |(_, cell, _)| &cell.id);
-    let how = match change {
-        SpeedChange::From(stage, times) => format!(
-            "from stage {} on, a token took {} times as long as before",
-            id(stage),
-            text::number(times)
-        ),
-        SpeedChange::Between([first, last], times) => format!(
-            "in stages {} to {}, a token took {} times as long as in the others",
-            id(first),
-            id(last),
-            text::number(times)
-        ),
-        SpeedChange::Gradual(times) => format!(
-            "it moved from stage to stage, and a token took {} times as long in the last one as in the first",
-            text::number(times)
-        ),
-    };
+    let how = how_it_changed(change, is_alike, |stage| {
+        stages.get(stage).map_or("", |(_, cell, _)| &cell.id)
+    });
     let objectives = found.objectives.into_iter();
     let objectives = objectives.map(|own| SearchAsked::of_objective(&own.slo, None));
     CapacityRecord {
         stopped: SearchEnd::Unsteady,
         why: Some(format!(
-            "the server's speed changed during the search: {how}, with as many requests in flight; search again when it is stable"
+            "the server's speed changed during the search: {how}; search again when it is stable"
         )),
         value: None,
         low: None,
@@ -904,12 +897,70 @@ pub(crate) fn of_one_speed(
     }
 }
 
-/// That the server's speed rose and fell meanwhile: stages shorter than its period each met a part of it.
-pub(crate) fn doubt_a_swing(
+/// When a server's speed changed, by how much, and beside how many requests that was seen.
+fn how_it_changed<'a>(
+    change: SpeedChange,
+    is_alike: bool,
+    id: impl Fn(usize) -> &'a str,
+) -> String {
+    let (when, times, as_long) = match change {
+        SpeedChange::From(stage, times) => {
+            (format!("from stage {} on", id(stage)), times, "as before")
+        }
+        SpeedChange::Within(stage, times) => (
+            format!("within stage {}", id(stage)),
+            times,
+            "at its end as at its beginning",
+        ),
+        SpeedChange::Between([first, last], times) if first == last => {
+            (format!("in stage {}", id(first)), times, "as in the others")
+        }
+        SpeedChange::Between([first, last], times) => (
+            format!("in stages {} to {}", id(first), id(last)),
+            times,
+            "as in the others",
+        ),
+        SpeedChange::Unlike([first, last], times) => {
+            (format!("in stage {}", id(last)), times, id(first))
+        }
+        SpeedChange::Gradual(times) => (
+            "it moved from stage to stage, and".to_owned(),
+            times,
+            "in the last one as in the first",
+        ),
+    };
+    let as_long = match change {
+        SpeedChange::Unlike(..) => format!("as in {as_long}"),
+        _ => as_long.to_owned(),
+    };
+    let load = match is_alike {
+        true => "with as many requests in flight",
+        false if times > 1.0 => "although fewer requests were in flight",
+        false => "although more requests were in flight",
+    };
+    let comma = if matches!(change, SpeedChange::Gradual(_)) {
+        ""
+    } else {
+        ","
+    };
+    let times = text::number(times);
+    format!("{when}{comma} a token took {times} times as long {as_long}, {load}")
+}
+
+/// That the server's speed changed meanwhile, or rose and fell: stages shorter than its period each met a part of it.
+pub(crate) fn doubt_its_speed(
     run: &RunRecord,
     found: &CapacityRecord,
     samples: &[CellSamples],
 ) -> Option<TrustReason> {
+    if found.stopped == SearchEnd::Unsteady {
+        let why = "the server's speed changed during the search, so its stages do not measure one and the same server";
+        return Some(TrustReason::new(
+            "not_stationary",
+            TrustVerdict::Doubtful,
+            why,
+        ));
+    }
     let stages = stages_of(run, found, samples);
     let (period, [low, high]) = diagnosis::swing(run, &stages)?;
     Some(TrustReason {

@@ -9,6 +9,7 @@ mod fixtures;
 mod load;
 mod matrix;
 mod properties;
+mod searches;
 #[path = "seeds/main.rs"]
 mod seeds;
 mod simulated;

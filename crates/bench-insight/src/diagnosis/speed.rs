@@ -526,13 +526,33 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
     look.seen.iter().filter_map(point).collect()
 }
 
-/// The time per token of each request, and how many others were answered meanwhile on average.
-pub(super) fn times_per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
+/// How many times as long a token took at the end of a cell as at its beginning, where that changed at once, and stayed so.
+pub(super) fn step_within(look: &Look<'_>) -> Option<f64> {
+    let change = of_tokens_in(&[look])?;
+    let is_one = change.finding.cause() == Some(Cause::Step) && change.fitted.logs.len() == 1;
+    is_one.then(|| change.fitted.logs.iter().sum::<f64>().exp())
+}
+
+/// The time per token of a request, with what it follows.
+pub(super) struct TimePerToken {
+    pub(super) time: f64,
+    /// Others that were answered meanwhile, on average.
+    pub(super) beside: f64,
+    /// First tokens of others meanwhile and tokens of their prompts, for each token.
+    pub(super) firsts: f64,
+    pub(super) prompts: f64,
+}
+
+/// That of each request.
+pub(super) fn times_per_token(look: &Look<'_>) -> Vec<TimePerToken> {
     let points = tokens(look);
-    points
-        .iter()
-        .map(|point| (point.value, point.beside))
-        .collect()
+    let each = points.iter().map(|point| TimePerToken {
+        time: point.value,
+        beside: point.beside,
+        firsts: point.firsts / point.gaps,
+        prompts: point.prompts / point.gaps,
+    });
+    each.collect()
 }
 
 #[cfg(test)]

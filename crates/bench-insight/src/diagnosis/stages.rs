@@ -1,12 +1,14 @@
 //! The server's speed over the stages of a search, of which each has a load of its own and is too short to tell it alone.
 
+mod order;
+
 use std::collections::BTreeMap;
 
 use bench_schema::{CellRecord, RunRecord, Stamp};
 
 use super::look::{Look, median, quantile};
 use super::rhythm::Rhythm;
-use super::speed;
+use super::speed::{self, TimePerToken};
 use crate::samples::{CellSamples, RequestSample};
 
 /// A stage: its load, its cell, and its requests.
@@ -46,8 +48,12 @@ pub(crate) fn swing(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<(f64
 pub(crate) enum SpeedChange {
     /// From the stage at this place of those that were given on: how many times as long a token took.
     From(usize, f64),
+    /// Within the stage at this place: how many times as long a token took at its end as at its beginning.
+    Within(usize, f64),
     /// From the stage at one place to that at another: how many times as long a token took as in the others.
     Between([usize; 2], f64),
+    /// In the later one of two stages: how many times as long a token took as in the other.
+    Unlike([usize; 2], f64),
     /// More with each stage: how many times as long a token took in the last one as in the first.
     Gradual(f64),
 }
@@ -65,19 +71,39 @@ const ALIKE: f64 = 0.01;
 const IN_ORDER: f64 = 0.9;
 
 /// Whether the server became slower or quicker over the stages of a search, in order of time: by the time per token of requests beside which equally many were answered,
-/// so that the load of a stage has no part in it. A change that more load would make too is none.
-pub(crate) fn change(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<SpeedChange> {
-    let quick = stages.iter();
-    let quick = quick.map(|(_, cell, samples)| of_stage(&Look::of(run, cell, Some(samples))));
-    let speeds = speeds(&quick.collect::<Vec<_>>()).into_iter();
-    let speeds = speeds.filter_map(|(place, slow)| {
-        let load = stages.get(place)?.0;
-        Some(Speed { place, load, slow })
-    });
-    let speeds: Vec<Speed> = speeds.collect();
-    step(&speeds)
-        .or_else(|| for_a_while(&speeds))
-        .or_else(|| gradual(&speeds))
+/// so that the load of a stage has no part in it, and else of those beside which fewer were, which is told. A change that more load would make too is none.
+pub(crate) fn change(run: &RunRecord, stages: &[StageSamples<'_>]) -> Option<(SpeedChange, bool)> {
+    let looks = stages.iter();
+    let looks = looks.map(|(_, cell, samples)| Look::of(run, cell, Some(samples)));
+    let looks: Vec<Look<'_>> = looks.collect();
+    let parts = |part: fn(&Look<'_>) -> Vec<Quick>| -> Vec<Part> {
+        let all = stages.iter().zip(&looks).enumerate();
+        let all = all.flat_map(|(place, ((load, ..), look))| {
+            let own = part(look).into_iter();
+            own.map(move |quick| Part {
+                place,
+                load: *load,
+                quick,
+            })
+        });
+        all.collect()
+    };
+    let whole = speeds(&parts(of_stage));
+    let alike = step(&whole).or_else(|| for_a_while(&whole));
+    let alike = alike.or_else(|| gradual(&whole));
+    let swings = || swing(run, stages).is_some();
+    match alike.map(|change| (change, true)) {
+        None if swings() => None,
+        None => order::out_of_order(&parts(of_pieces)).or_else(|| within_one(&looks)),
+        told => told,
+    }
+}
+
+/// A stage, or a part of its time: its place, its load, and how quick the server was.
+struct Part {
+    place: usize,
+    load: f64,
+    quick: Quick,
 }
 
 /// How slow the server was in the stage at a place, as a logarithm around 0, and the load of that.
@@ -88,57 +114,91 @@ struct Speed {
     slow: f64,
 }
 
-/// Of each number of answers under way: the quicker time per token of the requests beside it, as a logarithm, and how many requests it is known of.
-type Quick = BTreeMap<u64, (f64, f64)>;
+/// The quicker time per token of some requests, as a logarithm; of how many requests, and how well it is known.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    log: f64,
+    weight: f64,
+    error: f64,
+    /// First tokens of others meanwhile and tokens of their prompts, for each token.
+    meanwhile: [f64; 2],
+}
 
-fn of_stage(look: &Look<'_>) -> Quick {
+/// The same by the number of answers under way beside them.
+type Quick = BTreeMap<u64, Known>;
+
+fn of_stage(look: &Look<'_>) -> Vec<Quick> {
+    vec![of_tokens(&speed::times_per_token(look))]
+}
+
+/// Of parts of a stage, each of so many requests or more.
+fn of_pieces(look: &Look<'_>) -> Vec<Quick> {
+    const REQUESTS: usize = 30;
+    const MOST: usize = 4;
+    let tokens = speed::times_per_token(look);
+    let pieces = (tokens.len() / REQUESTS).clamp(1, MOST);
+    let each = tokens.len().div_ceil(pieces).max(1);
+    tokens.chunks(each).map(of_tokens).collect()
+}
+
+fn of_tokens(tokens: &[TimePerToken]) -> Quick {
     /// Requests of which that is known, and their least part of the stage; and of more nothing is known better.
     const KNOWN: f64 = 4.0;
     const PART: f64 = 0.05;
     const MOST: f64 = 200.0;
-    let mut by_others: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    let tokens = speed::times_per_token(look);
-    for (time, beside) in &tokens {
-        let others = bench_schema::whole(beside.round());
-        by_others.entry(others).or_default().push(*time);
+    let mut by_others: BTreeMap<u64, Vec<&TimePerToken>> = BTreeMap::new();
+    for own in tokens {
+        let others = bench_schema::whole(own.beside.round());
+        by_others.entry(others).or_default().push(own);
     }
     let least = KNOWN.max(PART * tokens.len() as f64);
     let told = by_others.into_iter();
     let told = told.filter(|(_, own)| own.len() as f64 >= least);
     let told = told.filter_map(|(others, own)| {
         let n = own.len() as f64;
-        Some((others, (quantile(own, 0.25)?.ln(), n.min(MOST))))
+        let quarter = |q: f64| quantile(own.iter().map(|own| own.time.ln()).collect(), q);
+        let (low, high) = (quarter(0.25)?, quarter(0.75)?);
+        let mean = |of: fn(&TimePerToken) -> f64| own.iter().map(|own| of(own)).sum::<f64>() / n;
+        // those that are answered side by side are alike
+        let known = Known {
+            log: low,
+            weight: n.min(MOST),
+            error: (high - low) * (others.max(1) as f64 / n).sqrt(),
+            meanwhile: [mean(|own| own.firsts), mean(|own| own.prompts)],
+        };
+        Some((others, known))
     });
     told.collect()
 }
 
 /// How slow the server was in each stage, as a logarithm around 0, by their places; of the most that can be held against each other.
-fn speeds(quick: &[Quick]) -> Vec<(usize, f64)> {
+fn speeds(parts: &[Part]) -> Vec<Speed> {
     const ROUNDS: usize = 100;
-    let members = comparable(quick);
+    let members = comparable(parts);
     let mut known: BTreeMap<u64, usize> = BTreeMap::new();
-    for (_, of) in &members {
-        for others in of.keys() {
+    for part in &members {
+        for others in part.quick.keys() {
             *known.entry(*others).or_default() += 1;
         }
     }
-    let shared = |of: &Quick| -> Vec<(u64, f64, f64)> {
-        let told = of.iter().filter(|(others, _)| known.get(others) > Some(&1));
-        told.map(|(others, (log, weight))| (*others, *log, *weight))
+    let shared = |part: &Part| -> Vec<(u64, f64, f64)> {
+        let told = part.quick.iter();
+        let told = told.filter(|(others, _)| known.get(others) > Some(&1));
+        told.map(|(others, own)| (*others, own.log, own.weight))
             .collect()
     };
-    let stages = members.iter().map(|(place, of)| (*place, shared(of)));
+    let stages = members.iter().map(|part| (*part, shared(part)));
     let stages: Vec<_> = stages.filter(|(_, of)| !of.is_empty()).collect();
     let mut slow = vec![0.0; stages.len()];
     for _ in 0..ROUNDS {
-        let mut usual: Quick = Quick::new();
+        let mut usual: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for ((_, of), slow) in stages.iter().zip(&slow) {
             for (others, log, weight) in of {
                 let sum = usual.entry(*others).or_default();
                 *sum = (sum.0 + weight * (log - slow), sum.1 + weight);
             }
         }
-        let of_stage = |(_, of): &(usize, Vec<(u64, f64, f64)>)| {
+        let of_stage = |(_, of): &(&Part, Vec<(u64, f64, f64)>)| {
             let off = of.iter().filter_map(|(others, log, weight)| {
                 let (sum, all) = usual.get(others)?;
                 Some(weight * (log - sum / all))
@@ -151,17 +211,26 @@ fn speeds(quick: &[Quick]) -> Vec<(usize, f64)> {
             *slow -= middle;
         }
     }
-    let places = stages.iter().map(|(place, _)| *place);
-    places.zip(slow).collect()
+    let each = stages.iter().zip(slow);
+    let each = each.map(|((part, _), slow)| Speed {
+        place: part.place,
+        load: part.load,
+        slow,
+    });
+    each.collect()
 }
 
-/// The most stages that have numbers of answers under way in common, each with some other, and their places.
-fn comparable(quick: &[Quick]) -> Vec<(usize, &Quick)> {
-    let mut groups: Vec<Vec<(usize, &Quick)>> = Vec::new();
-    for own in quick.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
-        let in_common = |group: &Vec<(usize, &Quick)>| {
-            let mut others = group.iter().flat_map(|(_, of)| of.keys());
-            others.any(|others| own.1.contains_key(others))
+/// The most parts that have numbers of answers under way in common, each with some other.
+fn comparable(parts: &[Part]) -> Vec<&Part> {
+    let mut groups: Vec<Vec<(usize, &Part)>> = Vec::new();
+    for own in parts
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| !p.quick.is_empty())
+    {
+        let in_common = |group: &Vec<(usize, &Part)>| {
+            let mut others = group.iter().flat_map(|(_, part)| part.quick.keys());
+            others.any(|others| own.1.quick.contains_key(others))
         };
         let (near, far): (Vec<_>, Vec<_>) = groups.into_iter().partition(in_common);
         groups = far;
@@ -169,7 +238,7 @@ fn comparable(quick: &[Quick]) -> Vec<(usize, &Quick)> {
     }
     let mut most = groups.into_iter().max_by_key(Vec::len).unwrap_or_default();
     most.sort_unstable_by_key(|(place, _)| *place);
-    most
+    most.into_iter().map(|(_, part)| part).collect()
 }
 
 /// A change from one stage to the next, or within one: all before are quicker than all after, or slower, by more than they differ among themselves.
@@ -244,6 +313,16 @@ fn gradual(told: &[Speed]) -> Option<SpeedChange> {
     let by_load = order(&|stage| stage.load);
     let is_told = n >= FEWEST && by_time.abs() >= IN_ORDER && (last - first).abs() > TOLD;
     (is_told && by_load < IN_ORDER / 2.0).then(|| SpeedChange::Gradual((last - first).exp()))
+}
+
+/// A change within one stage of a closed loop, as its tokens show it.
+fn within_one(looks: &[Look<'_>]) -> Option<(SpeedChange, bool)> {
+    let closed = looks.iter().enumerate().filter(|(_, look)| !look.is_open());
+    let changes = closed.filter_map(|(place, look)| {
+        let times = speed::step_within(look)?;
+        (times.ln().abs() > TOLD).then_some((SpeedChange::Within(place, times), true))
+    });
+    changes.into_iter().next()
 }
 
 /// Whether all the slow stages have more load than all the quick ones.

@@ -13,7 +13,7 @@ use bench_schema::{
 
 mod mistaken;
 mod one_at_a_time;
-mod sim;
+pub(crate) mod sim;
 
 use sim::{Asks, Cell, Draw, Lengths, Server, run, scaled_run};
 
