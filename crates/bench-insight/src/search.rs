@@ -828,19 +828,29 @@ pub(crate) fn without_what_it_makes(run: &RunRecord, findings: &mut Vec<Finding>
     let found = run.analysis.capacity.as_ref();
     let changed = found.is_some_and(|found| found.stopped == SearchEnd::Unsteady);
     // what compares stages, or relies on one, takes them for those of one server
-    let relies_on_it = |finding: &Finding| match finding.code {
-        Code::Cause(Cause::DecodeSlowsWithLoad | Cause::Overload | Cause::Queueing) => true,
-        Code::Answer(Answer::Capacity | Answer::Planning) => true,
-        _ => false,
+    let relies_on_it = |finding: &Finding| {
+        let compared = [Cause::DecodeSlowsWithLoad, Cause::Overload, Cause::Queueing];
+        let is_compared = finding
+            .cause()
+            .is_some_and(|cause| compared.contains(&cause));
+        is_compared
+            || matches!(
+                finding.code,
+                Code::Answer(Answer::Capacity | Answer::Planning)
+            )
     };
     findings.retain(|finding| !changed || !relies_on_it(finding));
+    let is_of_open = |finding: &Finding| finding.cells.iter().all(is_open);
+    let queues =
+        |finding: &Finding| finding.cause() == Some(Cause::Queueing) && is_of_open(finding);
+    let queues = findings.iter().any(queues);
     findings.retain(|finding| match finding.cause() {
         // Of a server of which it does not know what it can do nobody knows that either.
         Some(Cause::Healthy) => found.is_some_and(|found| found.value.is_some()),
         Some(Cause::ColdStart) => finding.cells.iter().any(|cell| Some(cell) == first),
-        Some(Cause::SlowRequests | Cause::Step | Cause::Drift) => {
-            !finding.cells.iter().all(is_open)
-        }
+        Some(Cause::SlowRequests | Cause::Step | Cause::Drift) => !is_of_open(finding),
+        // what waits at one rate of a server that is known to queue at another
+        Some(Cause::WaitingOrPrefill) => !(queues && is_of_open(finding)),
         _ => true,
     });
 }
@@ -933,10 +943,12 @@ fn how_it_changed<'a>(
         SpeedChange::Unlike(..) => format!("as in {as_long}"),
         _ => as_long.to_owned(),
     };
-    let load = match is_alike {
-        true => "with as many requests in flight",
-        false if times > 1.0 => "although fewer requests were in flight",
-        false => "although more requests were in flight",
+    let load = if is_alike {
+        "with as many requests in flight"
+    } else if times > 1.0 {
+        "although fewer requests were in flight"
+    } else {
+        "although more requests were in flight"
     };
     let comma = if matches!(change, SpeedChange::Gradual(_)) {
         ""

@@ -316,10 +316,15 @@ impl Target {
         let said = match (verdict, found) {
             (SloVerdict::Pass, _) => None,
             (_, None) => Some("there was no capacity search; add --find-capacity".to_owned()),
-            (SloVerdict::CannotTell, Some(_)) if low.is_some() && high.is_some() => {
-                let why =
-                    "the interval of the capacity contains the limit; use a narrower --precision";
-                Some(why.to_owned())
+            (SloVerdict::CannotTell, Some(found)) if low.is_some() && high.is_some() => {
+                let next = match (found.stopped, &found.why) {
+                    (SearchEnd::Precise, _) => "use a narrower `--precision`",
+                    (SearchEnd::Budget, _) | (_, None) => "use a larger `--budget`",
+                    (_, Some(why)) => why,
+                };
+                Some(format!(
+                    "the interval of the capacity contains the limit; {next}"
+                ))
             }
             (_, Some(found)) => found.why.clone(),
         };

@@ -1,5 +1,10 @@
 //! Whole searches in virtual time, on a simulated server of a known speed: what they answer, and what is said of that.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
 use std::collections::VecDeque;
 
 use bench_insight::{Asked, CellConclusion, NextStage, SearchAsked, conclude_run};
@@ -10,6 +15,9 @@ use bench_schema::{
 
 use crate::diagnosis::sim::{Draw, Ms, bare, events_at, stamp, template};
 
+/// How many times as long everything takes, by the second of the search.
+type Pace = fn(f64) -> f64;
+
 /// A server that adds a token to each running answer in a step; times in ms.
 struct Server {
     slots: usize,
@@ -19,8 +27,7 @@ struct Server {
     prefill: Ms,
     /// Tokens of an answer, from … to ….
     tokens: [f64; 2],
-    /// How many times as long everything takes, by the second of the search.
-    pace: fn(f64) -> f64,
+    pace: Pace,
 }
 
 impl Default for Server {
@@ -213,7 +220,7 @@ fn told(run: &RunRecord) -> String {
             within.map_or(-1.0, |share| share.value)
         )
     });
-    let causes: Vec<Option<Cause>> = run.findings.iter().map(|f| f.cause()).collect();
+    let causes: Vec<Option<Cause>> = run.findings.iter().map(Finding::cause).collect();
     format!(
         "{:?} {:?} [{:?}, {:?}] {:?} {:?} {:?} {causes:?} ({:.1} s) {}",
         own.stopped,
@@ -233,7 +240,7 @@ fn told(run: &RunRecord) -> String {
 }
 
 /// Searches of a server by its pace, on which a token takes as much longer from some second on; closed ones and open ones.
-fn of_pace(closed: bool, pace: fn(f64) -> f64, seed: u64) -> RunRecord {
+fn of_pace(closed: bool, pace: Pace, seed: u64) -> RunRecord {
     let (slots, slo) = if closed {
         (64, "p95:itl=30ms")
     } else {
@@ -249,7 +256,7 @@ fn of_pace(closed: bool, pace: fn(f64) -> f64, seed: u64) -> RunRecord {
 
 #[test]
 fn a_search_of_a_server_that_changed_cannot_tell_a_capacity() {
-    let paces: [(fn(f64) -> f64, f64); 3] = [
+    let paces: [(Pace, f64); 3] = [
         (|s| if s < 35.0 { 1.0 } else { 1.4 }, 1.4),
         (|s| if s < 22.0 { 1.0 } else { 1.5 }, 1.5),
         (|s| if s < 50.0 { 1.0 } else { 1.2 }, 1.2),
@@ -285,17 +292,18 @@ fn a_search_of_a_server_that_keeps_its_speed_says_nothing_of_a_change() {
     }
 }
 
-/// `SEEDS=20 cargo test -p bench-insight --test all -- --ignored --nocapture searches_of_servers`: how many searches say that the speed changed, and are doubted.
+/// `SEEDS=20 cargo test -p bench-insight --test all -- --ignored --nocapture searches_of_servers`: how many searches say that the speed changed, how many are doubted,
+/// and how many are trusted with a figure.
 #[test]
 #[ignore = "takes minutes: see docs/verification.md"]
 fn searches_of_servers_by_what_changes() {
-    let seeds: u64 = std::env::var("SEEDS").map_or(4, |n| n.parse().unwrap());
-    let cases: [(&str, fn(f64) -> f64, Ms); 9] = [
+    const PERIOD: f64 = 20.0 / std::f64::consts::TAU;
+    let cases: [(&str, Pace, Ms); 9] = [
         ("nothing", |_| 1.0, 0.1),
         ("nothing, prompts of 20 ms", |_| 1.0, 20.0),
         ("nothing, prompts of 60 ms", |_| 1.0, 60.0),
         (
-            "1.6 times as long in the first 5 s",
+            "1.6 times until 5 s",
             |s| if s < 5.0 { 1.6 } else { 1.0 },
             0.1,
         ),
@@ -317,39 +325,41 @@ fn searches_of_servers_by_what_changes() {
         ("up to 1.5 times at 90 s", |s| 1.0 + s / 180.0, 0.1),
         (
             "± 30 %, period 20 s",
-            |s| 1.0 + 0.3 * (s * std::f64::consts::TAU / 20.0).sin(),
+            |s| 1.0 + 0.3 * (s / PERIOD).sin(),
             0.1,
         ),
     ];
+    for (name, pace, prefill) in cases {
+        let own = [[40.0, 40.0], [5.0, 120.0]].map(|tokens| counted(pace, prefill, tokens));
+        println!("| {name} | {} |", own.concat().join(" | "));
+    }
+}
+
+/// Three kinds of searches: how many say that the speed changed, are doubted, and are trusted with a figure.
+#[expect(clippy::disallowed_methods, reason = "how many is the caller's")]
+fn counted(pace: Pace, prefill: Ms, tokens: [f64; 2]) -> Vec<String> {
+    let seeds: u64 = std::env::var("SEEDS").map_or(4, |n| n.parse().unwrap());
     let asked = [
         (true, "p95:itl=30ms"),
         (true, "p95:e2e=2s"),
         (false, "p95:ttft=300ms"),
     ];
-    let each = [[40.0, 40.0], [5.0, 120.0]];
-    let each = each
-        .into_iter()
-        .flat_map(|tokens| asked.map(|asked| (tokens, asked)));
-    for (name, pace, prefill) in cases {
-        let mut line = format!("| {name} |");
-        for (tokens, (closed, slo)) in each.clone() {
-            let server = Server {
-                pace,
-                prefill,
-                tokens,
-                slots: if closed { 64 } else { 8 },
-                ..Server::default()
-            };
-            let runs: Vec<RunRecord> = (0..seeds)
-                .map(|seed| search(&server, (closed, slo, "90s"), seed))
-                .collect();
-            let of = |is: fn(&RunRecord) -> bool| runs.iter().filter(|run| is(run)).count();
-            let changed = of(|run| found(run).stopped == SearchEnd::Unsteady);
-            let doubted = of(|run| run.trust.verdict != TrustVerdict::Trusted);
-            let value =
-                of(|run| found(run).value.is_some() && run.trust.verdict == TrustVerdict::Trusted);
-            line += &format!(" {changed}, {doubted}, {value} |");
-        }
-        println!("{line}");
-    }
+    let each = asked.into_iter().map(|(closed, slo)| {
+        let server = Server {
+            pace,
+            prefill,
+            tokens,
+            slots: if closed { 64 } else { 8 },
+            ..Server::default()
+        };
+        let runs = (0..seeds).map(|seed| search(&server, (closed, slo, "90s"), seed));
+        let runs: Vec<RunRecord> = runs.collect();
+        let of = |is: fn(&RunRecord) -> bool| runs.iter().filter(|run| is(run)).count();
+        let changed = of(|run| found(run).stopped == SearchEnd::Unsteady);
+        let doubted = of(|run| run.trust.verdict != TrustVerdict::Trusted);
+        let told =
+            of(|run| found(run).value.is_some() && run.trust.verdict == TrustVerdict::Trusted);
+        format!("{changed}, {doubted}, {told}")
+    });
+    each.collect()
 }

@@ -318,11 +318,11 @@ fn gradual(told: &[Speed]) -> Option<SpeedChange> {
 /// A change within one stage of a closed loop, as its tokens show it.
 fn within_one(looks: &[Look<'_>]) -> Option<(SpeedChange, bool)> {
     let closed = looks.iter().enumerate().filter(|(_, look)| !look.is_open());
-    let changes = closed.filter_map(|(place, look)| {
+    let mut changes = closed.filter_map(|(place, look)| {
         let times = speed::step_within(look)?;
         (times.ln().abs() > TOLD).then_some((SpeedChange::Within(place, times), true))
     });
-    changes.into_iter().next()
+    changes.next()
 }
 
 /// Whether all the slow stages have more load than all the quick ones.

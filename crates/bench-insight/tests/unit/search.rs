@@ -77,6 +77,14 @@ fn stages_after_the_first_begin_on_no_cold_server_and_wait_by_chance() {
     without_what_it_makes(&run, &mut findings);
     let left: Vec<_> = findings.iter().map(Finding::cause).collect();
     assert_eq!(left, [Some(Cause::ColdStart), Some(Cause::Overload)]);
+    // what waits at one rate of a server that queues at another does so in that queue
+    let mut findings = vec![
+        told(Cause::Queueing, "later"),
+        told(Cause::WaitingOrPrefill, "later"),
+        told(Cause::WaitingOrPrefill, &first),
+    ];
+    without_what_it_makes(&run, &mut findings);
+    assert_eq!(findings.len(), 2);
     // one that found no capacity knows of no server that it is healthy
     let mut findings = vec![told(Cause::Healthy, &first)];
     without_what_it_makes(&run, &mut findings);
@@ -522,4 +530,26 @@ fn a_server_that_stands_still_is_told_of_a_stage_that_only_bounds_the_answer() {
     );
     run.trust = Trust::from_reasons(vec![reason("stalled")]);
     assert!(codes(&run).is_empty(), "once");
+}
+
+#[test]
+fn the_next_step_of_a_target_fits_what_ended_the_search() {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let mut run = RunRecord::from_json(stored).unwrap();
+    let mut note = |stopped: SearchEnd, why: Option<&str>| {
+        run.analysis.capacity = Some(CapacityRecord {
+            stopped,
+            why: why.map(str::to_owned),
+            low: Some(12.0),
+            high: Some(15.0),
+            ..spent(true, &[])
+        });
+        let targets = crate::Target::parse_all(&["capacity>=14".to_owned()]).unwrap();
+        let told = crate::targets(&targets, &run, &crate::Judged::new());
+        told.into_iter().next().unwrap().note.unwrap()
+    };
+    assert!(note(SearchEnd::Precise, None).ends_with("a narrower `--precision`"));
+    assert!(note(SearchEnd::Budget, Some("it is used up")).ends_with("a larger `--budget`"));
+    let client = note(SearchEnd::ClientLimit, Some("the client is the limit"));
+    assert!(client.ends_with("the client is the limit"), "{client}");
 }
