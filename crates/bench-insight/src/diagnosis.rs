@@ -4,16 +4,21 @@
 mod across;
 mod first_token;
 mod fit;
+mod fold;
 mod head_of_line;
 mod healthy;
+mod late;
 mod load;
 mod look;
 mod machines;
 mod outcomes;
 mod over_time;
+mod pauses;
 mod places;
+mod prompts;
 mod quiet;
 mod rhythm;
+mod spans;
 mod speed;
 mod stages;
 mod stops;
@@ -28,11 +33,14 @@ use crate::samples::CellSamples;
 use crate::signals::Signal;
 use crate::view;
 pub(crate) use across::moves_as_much;
+pub(crate) use fit::{median, quantile};
+use fold::{LEVELS, PREFILL, STANDSTILL, UNEXPLAINED, WAITING, fold};
 pub(crate) use load::gap;
 use look::Look;
-pub(crate) use look::{Cover, Prompts, median, quantile};
 pub(crate) use machines::is_local;
+pub(crate) use prompts::Prompts;
 use quiet::Quiet;
+pub(crate) use spans::Cover;
 use speed::Change;
 pub(crate) use stages::{SpeedChange, StageSamples, change, swing};
 pub(crate) use stops::Stops;
@@ -348,7 +356,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref()),
             head_of_line::head_of_line(look, unexplained::COSTS),
-            unexplained::interrupted(look),
+            pauses::interrupted(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
@@ -375,11 +383,11 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
         found.extend(unexplained::all(look));
     } else if found.iter().all(|f| is_of(f, LEVELS)) {
         // A level that moves does not make answers stand still.
-        found.extend(unexplained::pauses(look));
+        found.extend(pauses::pauses(look));
     } else if found.iter().all(|f| is_of(f, STANDSTILL)) {
         // Nor does what stops all stop some of them, or for far longer.
         let stood: f64 = found.iter().map(|f| f.severity).sum();
-        found.extend(unexplained::pauses_beside(look, stood));
+        found.extend(pauses::pauses_beside(look, stood));
     }
     // Slow requests whose connection had been closed say so themselves.
     let told = |f: &Finding| f.figure(&Known::SlowReplaced.into()).is_some();
@@ -504,154 +512,6 @@ fn least(finding: &Finding) -> f64 {
         ) => 0.01,
         _ => LEAST,
     }
-}
-
-const WAITING: &[Cause] = &[Cause::Queueing, Cause::WaitingOrPrefill];
-const LEVELS: &[Cause] = &[Cause::Step, Cause::Drift, Cause::ColdStart];
-const STANDSTILL: &[Cause] = &[Cause::Frozen, Cause::PeriodicStall];
-const UNEXPLAINED: &[Cause] = &[Cause::SlowRequests, Cause::DecodeInterrupted, Cause::Pauses];
-const INTERRUPTED: &[Cause] = &[Cause::DecodeInterrupted];
-const PREFILL: &[Cause] = &[Cause::Prefill];
-const DECODE: &[Cause] = &[Cause::DecodeSlowsWithLoad];
-const OVERLOAD: &[Cause] = &[Cause::Overload];
-const HEAD_OF_LINE: &[Cause] = &[Cause::HeadOfLine];
-const FAILING: &[Cause] = &[Cause::Failing];
-
-/// What a cause explains where both are found in the same cells.
-struct Explains {
-    cause: Cause,
-    /// Cost of what it explains over its own, at most: users wait for what a server did in the time that it lost, and what costs them
-    /// much more has another reason too.
-    at_most: f64,
-    effects: &'static [&'static [Cause]],
-}
-
-const fn explains(cause: Cause, effects: &'static [&'static [Cause]]) -> Explains {
-    up_to(f64::INFINITY, cause, effects)
-}
-
-const fn up_to(at_most: f64, cause: Cause, effects: &'static [&'static [Cause]]) -> Explains {
-    Explains {
-        cause,
-        at_most,
-        effects,
-    }
-}
-
-/// Of two that explain each other the first is the cause: what stops or starves a server, then what a level that moves makes of its load.
-const EXPLAINS: &[Explains] = &[
-    explains(
-        Cause::ServerGone,
-        &[FAILING, STANDSTILL, LEVELS, OVERLOAD, WAITING],
-    ),
-    explains(Cause::RateLimited, &[FAILING, &[Cause::ServerGone]]),
-    up_to(
-        4.0,
-        Cause::ServerStarved,
-        &[
-            OVERLOAD,
-            WAITING,
-            PREFILL,
-            DECODE,
-            HEAD_OF_LINE,
-            STANDSTILL,
-            LEVELS,
-            UNEXPLAINED,
-        ],
-    ),
-    explains(
-        Cause::SlowReplica,
-        &[WAITING, DECODE, &[Cause::Step, Cause::Drift], OVERLOAD],
-    ),
-    explains(
-        Cause::HeadOfLine,
-        &[WAITING, LEVELS, PREFILL, DECODE, INTERRUPTED],
-    ),
-    up_to(4.0, Cause::PeriodicStall, BY_STANDSTILL),
-    up_to(4.0, Cause::Frozen, BY_STANDSTILL),
-    // Who waits all the time waits for a place.
-    up_to(2.0, Cause::PeriodicStall, &[WAITING]),
-    up_to(2.0, Cause::Frozen, &[WAITING]),
-    // Prompts that hold up answers hold up each other's first tokens too.
-    up_to(
-        2.5,
-        Cause::DecodeInterrupted,
-        &[PREFILL, &[Cause::WaitingOrPrefill]],
-    ),
-    // A stop that costs more is none of a prompt; nor does what interrupts tokens make them slower by more than that.
-    up_to(1.0, Cause::DecodeInterrupted, &[STANDSTILL, DECODE]),
-    // Prompts come unevenly.
-    up_to(0.5, Cause::DecodeInterrupted, &[LEVELS]),
-    explains(
-        Cause::MemoryPressure,
-        &[WAITING, DECODE, &[Cause::Step, Cause::Drift]],
-    ),
-    // What is thrown out of the cache stands still until it is taken up again.
-    up_to(4.0, Cause::MemoryPressure, &[STANDSTILL]),
-    up_to(
-        2.5,
-        Cause::ClientLimited,
-        &[
-            WAITING,
-            &[Cause::HeldBack],
-            DECODE,
-            STANDSTILL,
-            LEVELS,
-            UNEXPLAINED,
-        ],
-    ),
-    // What keeps first tokens keeps the others too.
-    explains(Cause::HeldBack, &[WAITING, PREFILL, DECODE]),
-    up_to(1.0, Cause::HeldBack, &[LEVELS]),
-    explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
-    up_to(
-        1.2,
-        Cause::ColdStart,
-        &[&[Cause::Drift, Cause::Step], WAITING, PREFILL, DECODE],
-    ),
-    explains(Cause::GpuThrottled, &[LEVELS, DECODE]),
-    up_to(1.0, Cause::Pauses, &[LEVELS]),
-    explains(Cause::Drift, &[OVERLOAD]),
-    explains(Cause::Step, &[OVERLOAD]),
-    up_to(2.5, Cause::Drift, &[&[Cause::WaitingOrPrefill]]),
-    up_to(2.5, Cause::Step, &[&[Cause::WaitingOrPrefill]]),
-    explains(
-        Cause::Queueing,
-        &[PREFILL, &[Cause::WaitingOrPrefill, Cause::GpuLow]],
-    ),
-];
-
-/// What streams that stand still explain, once or again and again: behind a stop those that came meanwhile wait for each other.
-const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
-
-/// Folds under each cause what follows from it in the same cells.
-fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
-    for explains in EXPLAINS {
-        let is_it = |f: &Finding| f.cause() == Some(explains.cause);
-        let Some(at) = found.iter().position(is_it) else {
-            continue;
-        };
-        let mut root = found.remove(at);
-        found.retain(|f| {
-            let within = root.cells.is_empty() || f.cells.iter().all(|c| root.cells.contains(c));
-            let bounded = f.severity <= explains.at_most * root.severity;
-            let explained = |other: &Cause| explains.effects.iter().any(|of| of.contains(other));
-            let Some(other) = f.cause().filter(|c| within && bounded && explained(c)) else {
-                return true;
-            };
-            if !root.consequences.contains(&other) {
-                root.consequences.push(other);
-            }
-            let of_queue = [Known::OfferedRate, Known::ServedRate].map(Into::into);
-            let rates = f.evidence.iter().filter(|e| of_queue.contains(&e.figure));
-            root.evidence.extend(rates.cloned());
-            // Its users pay for what follows too.
-            root.severity = root.severity.max(f.severity);
-            false
-        });
-        found.push(root);
-    }
-    found
 }
 
 /// What stops all every so often in some cells stops them as long in others, where it came too seldom to show its period.

@@ -4,7 +4,8 @@
 
 use bench_schema::{Answer, Cause, Experiment, Finding, Known, RunRecord};
 
-use super::look::{Look, median, quantile};
+use super::fit::{median, quantile};
+use super::look::Look;
 use super::{LEAST, LEVELS, STANDSTILL, is_of, over_time, speed};
 use crate::draft::Draft;
 use crate::outages::Standstill;

@@ -3,10 +3,12 @@
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, PhaseShares};
 
 use super::fit::two_levels;
+use super::fit::{Line, mean, median, quantile, squares};
+use super::late;
 use super::load::in_flight;
-use super::look::{Line, Look, Prefill, mean, median, quantile, squares};
+use super::look::Look;
+use super::prompts::Prefill;
 use super::quiet::Quiet;
-use super::unexplained;
 use crate::draft::{Draft, of_cell};
 use crate::outages::ttft_alone;
 use crate::samples::RequestSample;
@@ -146,7 +148,7 @@ pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
 
 /// A long way to the first token that nothing here takes apart, with what the server counts of it as waiting.
 pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
-    unexplained::late_kind(look).or_else(|| untold(look, cost, told))
+    late::late_kind(look).or_else(|| untold(look, cost, told))
 }
 
 /// The same whatever single requests tell.
@@ -188,7 +190,7 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     let told = crate::server_phases::held_back(look.cell);
     // What its scheduler does not count may be its own as well: of some requests, or for a time, it is told as that.
     let of_server = told.is_some_and(|(figure, _)| figure == Known::ScheduledTtft);
-    if of_server && unexplained::late(look).is_some_and(|late| late.are_apart()) {
+    if of_server && late::late(look).is_some_and(|late| late.are_apart()) {
         return None;
     }
     let whole = events_at_once(look).filter(|_| told.is_none());
@@ -200,7 +202,7 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     };
     let cost = kept / start.e2e;
     (cost >= WAITING).then_some(())?;
-    let part = unexplained::late(look).filter(|_| told.is_some());
+    let part = late::late(look).filter(|_| told.is_some());
     Draft::in_cell(Cause::HeldBack, cost, look.cell)
         .because(Known::LateShare, part.map(|late| late.share))
         .because(Known::Ttft, start.ttft)

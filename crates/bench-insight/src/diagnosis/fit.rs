@@ -124,3 +124,58 @@ pub(super) fn steps_of(points: &[(f64, f64)], times: &[f64], least: usize) -> Op
     });
     parted.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
+
+/// A line that a few strange points do not move: the median of slopes between points far apart in the list (Theil–Sen, thinned).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) intercept: f64,
+    pub(super) slope: f64,
+}
+
+impl Line {
+    pub(super) fn of(points: &[(f64, f64)]) -> Self {
+        let n = points.len();
+        let mut slopes = Vec::new();
+        for offset in [n / 2, n / 3, n / 5, 1] {
+            for (a, b) in points.iter().zip(points.iter().skip(offset.max(1))) {
+                if (b.0 - a.0).abs() > 0.0 {
+                    slopes.push((b.1 - a.1) / (b.0 - a.0));
+                }
+            }
+        }
+        let slope = median(slopes).filter(|s| *s > 0.0).unwrap_or(0.0);
+        let rest = points.iter().map(|p| p.1 - slope * p.0).collect();
+        Self {
+            intercept: median(rest).unwrap_or(0.0),
+            slope,
+        }
+    }
+
+    pub(super) fn at(self, x: f64) -> f64 {
+        self.intercept + self.slope * x
+    }
+}
+
+/// Squares of values around their mean, in all.
+pub(super) fn squares(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let level = mean(values.clone()).unwrap_or(0.0);
+    values.map(|value| (value - level).powi(2)).sum()
+}
+
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u64, 0.0), |(n, sum), value| (n + 1, sum + value));
+    (n > 0).then(|| sum / n as f64)
+}
+
+pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// An order statistic near a quantile.
+pub(crate) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let wanted = q * last as f64;
+    let index = (0..=last).find(|i| *i as f64 + 0.5 > wanted)?;
+    values.get(index).copied()
+}

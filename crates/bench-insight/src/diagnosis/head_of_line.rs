@@ -2,7 +2,9 @@
 
 use bench_schema::{Cause, Experiment, Finding, Known};
 
-use super::look::{Cover, Look, Seen, median};
+use super::fit::median;
+use super::look::{Look, Seen};
+use super::spans::Cover;
 use crate::draft::Draft;
 use crate::view;
 

@@ -2,7 +2,8 @@
 
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, RunRecord, SloVerdict};
 
-use super::look::{Line, Look, Seen, mean, median, quantile, squares};
+use super::fit::{Line, mean, median, quantile, squares};
+use super::look::{Look, Seen};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::samples::{Lost, LostSample};

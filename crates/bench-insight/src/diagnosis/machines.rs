@@ -5,7 +5,8 @@ use bench_schema::{
     RunRecord, TrustReason, TrustVerdict, Unit,
 };
 
-use super::look::{Look, mean, median};
+use super::fit::{mean, median};
+use super::look::Look;
 use crate::draft::{Draft, of_cell};
 use crate::signals::{Signal, derived};
 use crate::view;

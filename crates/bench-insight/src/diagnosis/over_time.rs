@@ -2,10 +2,12 @@
 
 use bench_schema::{Cause, ClockKind, Evidence, Experiment, Finding, Known, Metric};
 
+use super::fit::{mean, median, quantile};
 use super::load::gap;
-use super::look::{Cover, Look, Seen, mean, median, quantile};
+use super::look::{Look, Seen};
 use super::machines::is_local;
 use super::quiet::Quiet;
+use super::spans::Cover;
 use super::speed::Change;
 use crate::draft::Draft;
 use crate::outages::{EARLY, MOST_ALONE, Standstill, all_wait, go_on_beside, silences};

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::fit::{median, quantile};
 use super::load::gap;
-use super::look::{Look, Prefill, Seen, median, quantile};
+use super::look::{Look, Seen};
+use super::prompts::Prefill;
 
 /// Requests that wait for one of a number of places.
 pub(super) struct Places {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bench_schema::{CellRecord, Load, Metric};
 
+use super::fit::{Line, mean, median, quantile};
 use super::load::gap;
-use super::look::{Line, Look, Seen, mean, median, quantile};
+use super::look::{Look, Seen};
 use crate::view;
 
 /// Requests below which a quiet moment is an accident.

@@ -2,7 +2,8 @@
 
 use bench_schema::{Cause, Experiment, Finding, Known};
 
-use super::look::{Look, Seen, mean, median};
+use super::fit::{mean, median};
+use super::look::{Look, Seen};
 use crate::draft::Draft;
 
 /// Values of which each part of a period needs as many.

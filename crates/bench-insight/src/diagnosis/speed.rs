@@ -8,7 +8,8 @@ mod series;
 
 use bench_schema::{Cause, Experiment, Finding, Known, Stamp};
 
-use super::look::{Look, Seen, median, quantile};
+use super::fit::{median, quantile};
+use super::look::{Look, Seen};
 use super::{first_token, load, over_time};
 use crate::draft::Draft;
 use crate::view;

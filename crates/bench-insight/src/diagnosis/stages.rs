@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use bench_schema::{CellRecord, RunRecord, Stamp};
 
-use super::look::{Look, median, quantile};
+use super::fit::{median, quantile};
+use super::look::Look;
 use super::rhythm::Rhythm;
 use super::speed::{self, TimePerToken};
 use crate::samples::{CellSamples, RequestSample};

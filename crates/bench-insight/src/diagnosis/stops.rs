@@ -2,7 +2,8 @@
 
 use bench_schema::Stamp;
 
-use super::look::{Cover, UnderWay, median};
+use super::fit::median;
+use super::spans::{Cover, UnderWay};
 use crate::outages::{Standstill, standstills};
 use crate::samples::RequestSample;
 

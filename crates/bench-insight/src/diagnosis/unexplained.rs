@@ -1,35 +1,29 @@
 //! What users pay where no cause was found: requests that take longer than others like them, and answers that pause. Nobody is told
 //! that a run is healthy before these were looked at.
 
-use std::collections::BTreeMap;
+use bench_schema::{Cause, Evidence, Experiment, Finding, Known};
 
-use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
-
-use super::fit::two_levels;
-use super::look::{Cover, Look, Seen, UnderWay, median, quantile, squares};
-use super::{first_token, head_of_line, load, over_time};
+use super::fit::{median, quantile, squares, two_levels};
+use super::look::{Look, Seen};
+use super::spans::Cover;
+use super::{first_token, head_of_line, late, load, over_time, pauses};
 use crate::advice;
 use crate::draft::{Draft, of_cell};
-use crate::samples::{NOTHING, STANDS_OUT};
-use crate::signals::Signal;
-use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
 pub(super) const COSTS: f64 = 0.08;
 /// Requests below which a quick quarter is chance.
-const FEWEST: usize = 20;
+pub(super) const FEWEST: usize = 20;
 /// Within this multiple of the quick quarter's time requests are alike.
-const ALIKE: f64 = 1.25;
+pub(super) const ALIKE: f64 = 1.25;
 /// Share of their extra time before the first token from which on an open loop's slow requests are those that came at a bad moment.
 pub(super) const OF_WAITING: f64 = 0.8;
-/// Share of the pauses in which another prompt is processed, from which on that is what they are.
-const OF_PROMPTS: f64 = 0.6;
 
 /// All that is left in a cell in which nothing else was found.
 pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     /// What requests lose beyond the quick quarter, over what pauses take of them, up to which these are why.
     const BY_PAUSES: f64 = 2.0;
-    let (slow, paused) = (slow_requests(look), pauses(look));
+    let (slow, paused) = (slow_requests(look), pauses::pauses(look));
     match (slow, paused) {
         (None, None) => first_token::of_short_prompts(look).into_iter().collect(),
         (Some(slow), Some(mut paused))
@@ -57,7 +51,7 @@ pub(super) fn left(look: &Look<'_>) -> Option<Vec<(Known, f64)>> {
             (Known::SlowRatio, ratio),
         ]);
     }
-    let stood = pauses_of(look).filter(|stood| stood.cost >= super::LEAST)?;
+    let stood = pauses::pauses_of(look).filter(|stood| stood.cost >= super::LEAST)?;
     Some(vec![(Known::PauseShare, stood.cost)])
 }
 
@@ -162,7 +156,7 @@ fn is_of_answer_length(look: &Look<'_>) -> bool {
 
 /// Whether values are of two kinds, each near its own mean, the higher one beyond what is alike: one of a single kind leaves a third of its variance
 /// or more around two means.
-fn are_two_kinds(mut values: Vec<f64>) -> bool {
+pub(super) fn are_two_kinds(mut values: Vec<f64>) -> bool {
     const LEFT: f64 = 0.1;
     const FEWEST_OF_A_KIND: usize = 5;
     values.sort_by(f64::total_cmp);
@@ -268,7 +262,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let tells = |slow: &Slow| slow.cost >= if slow.apart { super::LEAST } else { COSTS };
     let Some(mut slow) = slow(look).filter(tells) else {
         // Whole answers may differ too little to tell. Of late first tokens what long prompts cost short ones is no longer little.
-        let late = late_and_costly(look)?;
+        let late = late::late_and_costly(look)?;
         return head_of_line::head_of_line(look, super::LEAST).or_else(|| late.finding(look));
     };
     if let Some(found) = first_token::of_places(look) {
@@ -340,7 +334,7 @@ fn arrivals<'a>(look: &'a Look<'a>) -> Vec<Arrival<'a>> {
         .collect();
     kinds.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     kinds.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    let quick = |p: &super::look::Prefill| {
+    let quick = |p: &super::prompts::Prefill| {
         let by = kinds
             .iter()
             .map(|(quick, n)| quick * (p.tokens as f64 / n.max(1.0)).max(1.0));
@@ -422,134 +416,6 @@ pub(super) fn after_idle(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
-/// Over the quick quarter's of as long prompts, a first token that is late.
-const LATE: f64 = 3.0;
-
-/// First tokens that take far longer than the quick quarter's of as long prompts.
-pub(super) struct Late {
-    /// Of the requests.
-    pub(super) share: f64,
-    ratio: f64,
-    /// Of the users' time, what is beyond the quick quarter's.
-    cost: f64,
-    /// Whether they are those of one stretch of time.
-    are_a_level: bool,
-    /// Whether next to none is between them and the others, by how many times or by how much longer they take.
-    are_a_kind: bool,
-    /// Whether they wait for nobody: next to all that they take longer is of those that come after a first token of a request that was sent later to the
-    /// same endpoint. None of a queue that is served in turn does, and none of an endpoint that stands still.
-    are_overtaken: bool,
-}
-
-/// A first token: when it was asked for and came, how long it took but for what it met of a stop, and how long the quick quarter's of as long prompts take.
-struct First {
-    endpoint: u32,
-    sent: f64,
-    came: f64,
-    took: f64,
-    quick: f64,
-}
-
-impl First {
-    fn is_late(&self) -> bool {
-        self.took > LATE * self.quick
-    }
-}
-
-fn firsts(look: &Look<'_>) -> Vec<First> {
-    let stops = &look.unprompted().time;
-    let with_ttft = look.seen.iter().filter(|s| s.first.is_some());
-    let firsts = with_ttft.zip(look.prefills()).filter_map(|(s, prefill)| {
-        Some(First {
-            endpoint: s.request.endpoint,
-            sent: s.sent,
-            came: s.first?,
-            took: s.request.ttft? - stops.within(s.sent, s.first?),
-            quick: prefill.quick,
-        })
-    });
-    let mut firsts: Vec<First> = firsts.collect();
-    firsts.sort_by(|a, b| a.sent.total_cmp(&b.sent));
-    firsts
-}
-
-/// Those of a part of the requests: few are chance, and most are no kind of their own.
-pub(super) fn late(look: &Look<'_>) -> Option<Late> {
-    const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
-    /// Of the variance of being late or not, what one change leaves of it.
-    const LEFT: f64 = 0.3;
-    let all = firsts(look);
-    let late = all.iter().filter(|f| f.is_late()).map(|f| f.took / f.quick);
-    let late: Vec<f64> = late.collect();
-    let beyond = all.iter().map(|f| (f.took - ALIKE * f.quick).max(0.0));
-    let kinds = all.iter().map(|f| f64::from(u8::from(f.is_late())));
-    let kinds: Vec<f64> = kinds.collect();
-    let two = two_levels(&kinds, 1);
-    let found = Late {
-        share: late.len() as f64 / all.len().max(1) as f64,
-        cost: beyond.sum::<f64>() / look.taken(),
-        ratio: median(late)?,
-        are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().copied())),
-        are_a_kind: are_of_two_kinds(&all),
-        are_overtaken: are_overtaken(&all),
-    };
-    (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
-}
-
-/// Late first tokens that cost something. Arrivals by chance wait for each other, but for no longer than those that come after them.
-fn late_and_costly(look: &Look<'_>) -> Option<Late> {
-    let least = |late: &Late| if late.are_a_kind { super::LEAST } else { COSTS };
-    let late = late(look).filter(|late| late.cost >= least(late))?;
-    (!look.is_open() || late.are_overtaken).then_some(late)
-}
-
-/// Those that are a kind of their own, with next to none between them and the others, and that wait for nobody: many times as long as others, or for about as
-/// much longer.
-pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
-    let late = late_and_costly(look)?;
-    let is_told = late.are_a_kind && !late.are_a_level;
-    is_told.then(|| late.finding(look))?
-}
-
-fn are_of_two_kinds(firsts: &[First]) -> bool {
-    let usual = median(firsts.iter().map(|f| f.quick).collect()).unwrap_or(0.0);
-    let apart = |longer: fn(&First, f64) -> f64| {
-        are_two_kinds(firsts.iter().map(|f| longer(f, usual)).collect())
-    };
-    apart(|f, _| f.took / f.quick) || apart(|f, usual| f.took - f.quick + usual)
-}
-
-fn are_overtaken(firsts: &[First]) -> bool {
-    let mut soonest: BTreeMap<u32, f64> = BTreeMap::new();
-    let (mut late, mut overtaken) = (0.0, 0.0);
-    for first in firsts.iter().rev() {
-        let soonest = soonest.entry(first.endpoint).or_insert(f64::INFINITY);
-        if first.is_late() {
-            let longer = first.took - first.quick;
-            late += longer;
-            overtaken += if *soonest < first.came { longer } else { 0.0 };
-        }
-        *soonest = soonest.min(first.came);
-    }
-    overtaken >= 0.9 * late
-}
-
-impl Late {
-    /// Whether they are a kind of their own, or those of one stretch of time.
-    pub(super) fn are_apart(&self) -> bool {
-        self.are_a_level || self.are_a_kind
-    }
-
-    fn finding(&self, look: &Look<'_>) -> Option<Finding> {
-        Draft::in_cell(Cause::SlowRequests, self.cost, look.cell)
-            .because(Known::LateShare, self.share)
-            .because(Known::SlowRatio, self.ratio)
-            .because(Known::SlowBeforeFirst, 1.0)
-            .refuted_by(Experiment::WithServerMetrics)
-            .done()
-    }
-}
-
 /// A level that comes and goes: slow requests that were sent together.
 fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<Finding> {
     let usual = median(look.slowness().iter().map(|s| s.slow).collect())?;
@@ -595,269 +461,4 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
         Some((s.request.tpot()?, f64::from(tokens)))
     })?;
     (first + rest > 0.0).then(|| first / (first + rest))
-}
-
-/// Gaps of four times the usual and more.
-struct Stood {
-    /// Their share of the users' time.
-    cost: f64,
-    /// Of that the part beside somebody's prompt.
-    beside: f64,
-    /// Of that the part in pauses that ended as somebody else's first token came.
-    until_first: f64,
-    /// Of the answers under way meanwhile, the part that went on.
-    go_on: f64,
-}
-
-impl Stood {
-    /// Whether they are beside prompts that may be why: a prompt that holds up one answer holds up nearly all.
-    fn may_be_of_prompts(&self) -> bool {
-        const GO_ON: f64 = 0.3;
-        self.beside >= OF_PROMPTS && self.go_on < GO_ON
-    }
-}
-
-/// Answers under way, and those of them that stand still.
-struct Company {
-    under_way: UnderWay,
-    at_rest: UnderWay,
-}
-
-impl Company {
-    fn of(look: &Look<'_>) -> Self {
-        let streams = look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
-        let stalls = look.seen.iter().flat_map(|s| &s.request.stalls);
-        let stalls = stalls.map(|(at, length)| (look.ns(*at), look.ns(*at) + length));
-        Self {
-            under_way: UnderWay::of(streams),
-            at_rest: UnderWay::of(stalls),
-        }
-    }
-
-    /// How many are under way, and how many of them go on.
-    fn at(&self, at: f64) -> (usize, usize) {
-        let all = self.under_way.at(at);
-        (all, all.saturating_sub(self.at_rest.at(at).max(1)))
-    }
-}
-
-/// Whether answers wait for one of a number of places once they have their first token.
-fn wait_after_first(look: &Look<'_>) -> bool {
-    look.places().is_some_and(|places| places.after_first)
-}
-
-/// The pauses of an answer but for one at its beginning in which it waits for a place.
-fn own_pauses<'a>(seen: &Seen<'a>, queue: bool) -> impl Iterator<Item = &'a (Stamp, f64)> {
-    let first = seen.request.ttft.unwrap_or(0.0);
-    let waits = move |at: Stamp| queue && (at - seen.request.start).as_f64() <= first;
-    seen.request.stalls.iter().filter(move |s| !waits(s.0))
-}
-
-fn pauses_of(look: &Look<'_>) -> Option<Stood> {
-    stood_but(look, None)
-}
-
-/// But for the pauses in some stops.
-fn stood_but(look: &Look<'_>, stops: Option<&Cover>) -> Option<Stood> {
-    if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
-        return None;
-    }
-    let taken = look.taken();
-    let prompts = &look.prompts().in_progress;
-    let queue = wait_after_first(look);
-    let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
-    firsts.sort_by(f64::total_cmp);
-    let usual = look.tpot().unwrap_or(0.0);
-    let company = Company::of(look);
-    let (mut stood, mut beside, mut until_first, mut go_on) = (0.0, 0.0, 0.0, 0.0);
-    for (at, length) in look.seen.iter().flat_map(|s| own_pauses(s, queue)) {
-        let (from, to) = (look.ns(*at), look.ns(*at) + length);
-        if stops.is_some_and(|stops| stops.within(from, to) > 0.5 * length) {
-            continue;
-        }
-        stood += length;
-        beside += prompts.within(from, to);
-        // One step makes the tokens of all: within half a gap they are of one.
-        let after = firsts.partition_point(|first| *first < to - 0.5 * usual);
-        let met = firsts
-            .get(after)
-            .is_some_and(|first| *first <= to + 0.5 * usual);
-        until_first += if met { *length } else { 0.0 };
-        let (all, moving) = company.at(f64::midpoint(from, to));
-        go_on += length * moving as f64 / all.max(1) as f64;
-    }
-    (stood > 0.0).then(|| Stood {
-        cost: stood / taken,
-        beside: beside / stood,
-        until_first: until_first / stood,
-        go_on: go_on / stood,
-    })
-}
-
-/// Pauses that others' prompts make, whatever else was found: as long as these take, and over as their first tokens come. Where requests are always
-/// waiting a prompt is beside every pause, so that alone says nothing.
-pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
-    let of_prompts = |s: &Stood| s.may_be_of_prompts() && s.until_first >= OF_PROMPTS;
-    // what stops all without a prompt does so beside one
-    let but_stops = || stood_but(look, Some(&look.unprompted().time)).filter(of_prompts);
-    let stood = in_many_steps(look).or_else(but_stops);
-    let stood = stood.filter(|stood| stood.cost >= COSTS)?;
-    told(
-        Cause::DecodeInterrupted,
-        look,
-        &stood,
-        Experiment::OneAtATime,
-    )
-}
-
-/// The same where many steps hold prompts, so that their gaps are the usual ones or make the mean, and none stands out. A step that is full of prompt tokens takes as long
-/// each time, one without any far less, and there are hardly others: of gaps of two lengths the longer one, mean and variance tell the shorter one, and that is
-/// the shortest gap.
-fn in_many_steps(look: &Look<'_>) -> Option<Stood> {
-    /// Over the longer length, what nearly all gaps are below, and by how much their mean is.
-    const AS_LONG: f64 = 1.15;
-    const OTHERS: f64 = 0.95;
-    /// Of the difference between both lengths, by how much the shorter one may be above the shortest gap; it is not below.
-    const NEAR: f64 = 0.3;
-    let gaps = look.cell.headline(Metric::Icl)?;
-    let (full, mean) = (gaps.quantile(0.9)?, gaps.mean);
-    let even = gaps.quantile(0.95)? <= AS_LONG * full && mean <= OTHERS * full;
-    let alone = look.concurrency() == Some(1) || view::in_bundles(look.cell);
-    (even && !alone).then_some(())?;
-    let below = full - mean;
-    let apart = (gaps.sd?.powi(2) + below * below) / below;
-    let without = full - apart;
-    // What takes next to nothing came with the token before it, and is no step.
-    let is_step = without >= NOTHING * full && without * STANDS_OUT <= full;
-    let near = (0.0..=NEAR * apart).contains(&(without - 0.95 * gaps.min));
-    let prompts = &look.prompts().in_progress;
-    let streams = look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
-    let streams = streams.map(|(from, to)| (to - from, prompts.within(from, to)));
-    let (streamed, beside) = streams.fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
-    let stood = Stood {
-        cost: (1.0 - without / mean) * streamed / look.taken(),
-        beside: beside / streamed,
-        until_first: 1.0,
-        go_on: 0.0,
-    };
-    (is_step && near && stood.may_be_of_prompts()).then_some(stood)
-}
-
-/// Whether pauses are no mere tail of uneven gaps, of which each longer one is rarer: most are half as long again as the shortest that is told, or next to none is as
-/// short as that.
-fn are_a_kind(lengths: &[f64], usual: f64) -> bool {
-    const SHORT: f64 = 1.125;
-    const LONG: f64 = 1.5;
-    let beyond = |times: f64| {
-        let least = times * STANDS_OUT * usual;
-        lengths.iter().filter(|length| **length >= least).count()
-    };
-    beyond(LONG) * 2 > lengths.len() || beyond(SHORT) * 10 >= lengths.len() * 9
-}
-
-/// Answers that stand still while others go on, again and again.
-struct Interrupted {
-    requests: usize,
-    lengths: Vec<f64>,
-    cost: f64,
-}
-
-impl Interrupted {
-    /// Share of the answers, and of the users' time, from which on it is no accident of the network.
-    const SHARE: f64 = 0.1;
-    const COSTS: f64 = 0.03;
-
-    fn of(look: &Look<'_>) -> Option<Self> {
-        if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
-            return None;
-        }
-        let company = Company::of(look);
-        let prompts = &look.prompts().in_progress;
-        let queue = wait_after_first(look);
-        let of_prompts = pauses_of(look).is_some_and(|stood| stood.may_be_of_prompts());
-        // By itself: as many others go on as stand still, or there is none and most do so by themselves; and no prompt that may be why is in progress.
-        let one_by_one = look.stops().one_by_one;
-        let alone = |(at, length): &&(Stamp, f64)| {
-            let from = look.ns(*at);
-            let middle = from + length / 2.0;
-            let (all, moving) = company.at(middle);
-            (all >= 2 && 2 * moving >= all || one_by_one && all < 2)
-                && (!of_prompts || prompts.within(from, from + length) < OF_PROMPTS * length)
-        };
-        let mut found = Self {
-            requests: 0,
-            lengths: Vec::new(),
-            cost: 0.0,
-        };
-        for seen in &look.seen {
-            let own = own_pauses(seen, queue).filter(alone).map(|s| s.1);
-            let before = found.lengths.len();
-            found.lengths.extend(own);
-            found.requests += usize::from(found.lengths.len() > before);
-        }
-        let taken = look.taken();
-        found.cost = found.lengths.iter().sum::<f64>() / taken;
-        let often = found.requests as f64 >= Self::SHARE * look.seen.len() as f64;
-        (often && found.cost >= Self::COSTS).then_some(found)
-    }
-
-    fn finding(self, look: &Look<'_>, usual: f64) -> Option<Finding> {
-        let length = median(self.lengths).map(|length| length - usual);
-        Draft::in_cell(Cause::Pauses, self.cost, look.cell)
-            .because(Known::Requests, self.requests as f64)
-            .because(Known::StallLength, length)
-            .because(Known::PauseShare, self.cost)
-            .because(Known::Itl, usual)
-            .because(
-                Known::KvCachePeak,
-                Signal::KvCache.of(look.cell).map(|cache| cache.peak),
-            )
-            .refuted_by(Experiment::WithServerMetrics)
-            .done()
-    }
-}
-
-/// Answers that stand still by themselves, or for twice as long as stops of all cost.
-pub(super) fn pauses_beside(look: &Look<'_>, stops: f64) -> Option<Finding> {
-    let are_longer = |f: &Finding| f.cause() == Some(Cause::Pauses) && f.severity >= 2.0 * stops;
-    pauses_one_by_one(look).or_else(|| pauses(look).filter(are_longer))
-}
-
-/// Answers that stand still by themselves, beside whatever stops all.
-fn pauses_one_by_one(look: &Look<'_>) -> Option<Finding> {
-    let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
-    let found = Interrupted::of(look).filter(|found| are_a_kind(&found.lengths, usual));
-    found?.finding(look, usual)
-}
-
-/// Answers that stand still, by themselves or beside others' prompts.
-pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
-    if let Some(interrupted) = pauses_one_by_one(look) {
-        return Some(interrupted);
-    }
-    let stood = pauses_of(look).filter(|stood| stood.cost >= COSTS)?;
-    if stood.may_be_of_prompts() {
-        told(
-            Cause::DecodeInterrupted,
-            look,
-            &stood,
-            Experiment::OneAtATime,
-        )
-    } else {
-        let queue = wait_after_first(look);
-        let lengths = look.seen.iter().flat_map(|s| own_pauses(s, queue));
-        let lengths: Vec<f64> = lengths.map(|(_, length)| *length).collect();
-        let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
-        are_a_kind(&lengths, usual).then_some(())?;
-        told(Cause::Pauses, look, &stood, Experiment::AgainWithLog)
-    }
-}
-
-fn told(cause: Cause, look: &Look<'_>, stood: &Stood, experiment: Experiment) -> Option<Finding> {
-    Draft::in_cell(cause, stood.cost, look.cell)
-        .because(Known::PauseShare, stood.cost)
-        .because(Known::PausePrompts, stood.beside)
-        .because(Known::Itl, view::quantile(look.cell, Metric::Icl, 0.5))
-        .refuted_by(experiment)
-        .done()
 }
