@@ -2584,18 +2584,22 @@ fn one_in_four_long(_: usize, draw: &mut Draw) -> (u64, u64) {
 
 #[test]
 fn who_waits_for_a_place_beside_a_long_prompt_does_not_wait_for_it() {
-    // four places for nine at first, then enough for all: most short prompts that meet a long one meet it in the queue
+    // five places for twelve at first, then enough for all: most short prompts that meet a long one meet it in the queue
     let server = Server {
-        slots: 4,
-        joins: Some((16_000.0, 44)),
-        step: 11.0,
+        slots: 5,
+        joins: Some((14_000.0, 43)),
+        step: 7.2,
         step_each: 0.04,
         prefill: 2.0,
-        prefill_token: 0.04,
+        prefill_token: 0.05,
         blocking: true,
         ..Server::default()
     };
-    for found in firsts(Asks::Closed(9), one_in_four_long, 26.0, &server) {
+    let lengths: Lengths = |_, draw| {
+        let prompt = [32, 32, 64, 256, 1024][draw.whole(0.0, 4.99) as usize];
+        (prompt, if draw.uniform() < 0.5 { 20 } else { 80 })
+    };
+    for found in firsts(Asks::Closed(12), lengths, 25.0, &server) {
         assert!(!found.contains(&Cause::HeadOfLine), "{found:?}");
         assert!(!found.is_empty() && found != [Cause::Healthy], "{found:?}");
     }
