@@ -373,7 +373,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     if load::is_of_time_limit(look) {
         found = under_overload(found);
     }
-    found = under_queue(look, found);
+    found = under_queue(look, under_level(look, change, found));
     if let Some(idle) = unexplained::after_idle(look) {
         found = under_idle(idle, found);
     }
@@ -458,6 +458,28 @@ fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
             !of_it
         });
         found.insert(0, root);
+    }
+    found
+}
+
+/// Where tokens take longer from some moment on and nobody waits for the first of them, more are in flight since each takes longer: no queue grows.
+fn under_level(look: &Look<'_>, change: Option<&Change>, mut found: Vec<Finding>) -> Vec<Finding> {
+    // A batch that grows makes its tokens slower little by little.
+    let at_once =
+        |f: &Finding| f.cause() == Some(Cause::Step) && f.figure(&Known::At.into()).is_some();
+    let level = found.iter().position(at_once);
+    let level = level.filter(|_| change.is_some() && !first_token::waits_at_last(look));
+    if let Some(level) = level {
+        let mut root = found.remove(level);
+        let overload = found
+            .iter()
+            .position(|f| f.cause() == Some(Cause::Overload));
+        if let Some(overload) = overload {
+            let overload = found.remove(overload);
+            root.consequences.push(Cause::Overload);
+            root.severity = root.severity.max(overload.severity);
+        }
+        found.push(root);
     }
     found
 }

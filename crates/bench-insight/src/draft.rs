@@ -92,7 +92,8 @@ fn unit_of(figure: Known) -> Unit {
         | K::ClientLateness
         | K::SlowAfterIdle
         | K::Limit => Unit::Ns,
-        K::Ttft | K::QuietTtft | K::CachedTtft | K::ServerTtft | K::TtftPerToken => Unit::Ns,
+        K::Ttft | K::QuietTtft | K::CachedTtft | K::TtftPerToken => Unit::Ns,
+        K::ServerTtft | K::ScheduledTtft | K::QueueTime => Unit::Ns,
         K::Itl | K::MeanGap | K::Tpot | K::QuietTpot | K::TimePerOutputToken => Unit::Ns,
         K::E2eMean | K::E2eP50 | K::E2eP95 | K::QueueTimeP50 | K::GenerationTimeP50 => Unit::Ns,
         K::Level | K::HighestLevel | K::LimitLevel | K::MissedLevel => Unit::Count,

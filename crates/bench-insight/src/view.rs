@@ -76,23 +76,26 @@ pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
 pub(crate) struct OtherClients {
     /// Output tokens that it made, over those that this client received.
     pub(crate) tokens: f64,
-    /// The most requests that it ran at once, and the most that this client had in flight.
+    /// Requests that ran and that waited in it on average, and those that this client had in flight.
     pub(crate) running: f64,
+    pub(crate) waiting: f64,
     pub(crate) in_flight: f64,
 }
 
-/// Where the server both made more tokens than this client received and ran more requests at once than it had sent. Of several addresses nobody knows whose
+/// Where the server both made more tokens than this client received and had more requests than this client had sent. Of several addresses nobody knows whose
 /// figures are whose.
 pub(crate) fn other_clients(run: &RunRecord, cell: &CellRecord) -> Option<OtherClients> {
     const MORE_TOKENS: f64 = 1.25;
     const MORE_REQUESTS: f64 = 1.2;
     let tokens = derived(cell, "server_output_tokens_over_client")?;
-    let running = Signal::Running.of(cell)?.peak;
-    let in_flight = cell.windows.whole.as_ref()?.peak_in_flight as f64;
-    let more = tokens >= MORE_TOKENS && running >= (MORE_REQUESTS * in_flight).max(in_flight + 1.0);
+    let running = Signal::Running.of(cell)?.mean;
+    let waiting = Signal::Waiting.of(cell).map_or(0.0, |waiting| waiting.mean);
+    let in_flight = cell.headline_rates()?.mean_in_flight;
+    let more = tokens >= MORE_TOKENS && running + waiting >= MORE_REQUESTS * in_flight;
     (more && run.server.urls.len() <= 1).then_some(OtherClients {
         tokens,
         running,
+        waiting,
         in_flight,
     })
 }

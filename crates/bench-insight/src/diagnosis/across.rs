@@ -189,6 +189,19 @@ pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
     }
 }
 
+/// Whether what passes before the first token of a cell of one request at a time is prefill, by the other ones.
+pub(super) fn is_prefill(look: &Look<'_>, looks: &[Look<'_>]) -> bool {
+    let alone = |look: &Look<'_>| look.concurrency() == Some(1);
+    let mut cells: Vec<_> = looks
+        .iter()
+        .filter(|l| alone(l))
+        .filter_map(typical)
+        .collect();
+    cells.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let own = typical(look).filter(|_| alone(look));
+    own.is_some_and(|own| prefill(look, own, &cells, 0.0).is_some())
+}
+
 /// A cell, its prompt tokens and its TTFT, where half of the first tokens lie near what these make for their prompts.
 fn typical<'a>(look: &'a Look<'_>) -> Option<(&'a str, f64, f64)> {
     const NEAR: f64 = 0.2;

@@ -114,6 +114,16 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     either(look, start.share(), waited.told)
 }
 
+/// Whether those that were sent last wait for their first tokens.
+pub(super) fn waits_at_last(look: &Look<'_>) -> bool {
+    const PART: f64 = 0.1;
+    let last = || look.seen.iter().rev().take(look.seen.len() / 4);
+    let ttft = mean(last().filter_map(|s| s.request.ttft));
+    let whole = mean(last().map(|s| s.end - s.sent));
+    ttft.zip(whole)
+        .is_none_or(|(ttft, whole)| ttft > PART * whole)
+}
+
 /// The share of E2E that passes before the first token, where that is so much, and so much longer than any other takes, that nobody can call it nothing.
 pub(super) fn is_long(look: &Look<'_>) -> Option<f64> {
     /// Of a first token over the median gap.
@@ -309,14 +319,14 @@ fn is_slow_alone(look: &Look<'_>) -> bool {
         .is_some_and(|(start, alone)| alone * SLOWER >= start.ttft)
 }
 
-/// From when and for how long requests of an open loop queue, where that is one part of the time: next to all first tokens are late in it, and next to none before
+/// From when and for how long requests queue, where that is one part of the time: next to all first tokens are late in it, and next to none before
 /// or after.
 pub(super) fn queued_for(look: &Look<'_>) -> Vec<Evidence> {
     /// Over the quick quarter's of as long prompts.
     const LATE: f64 = 3.0;
     /// Of the variance of being late or not.
     const LEFT: f64 = 0.15;
-    let prompts = look.prefills().iter().filter(|_| look.is_open());
+    let prompts = look.prefills().iter();
     let mut firsts: Vec<(f64, f64)> = prompts
         .map(|p| (p.sent, f64::from(u8::from(p.to - p.sent > LATE * p.quick))))
         .collect();
@@ -663,18 +673,24 @@ pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
         let ttft = |of: Vec<&(f64, bool, f64, f64)>| median(of.iter().map(|r| r.3).collect());
         alike.extend(ttft(hits).zip(ttft(misses)).map(|(a, b)| (a, b, fewer)));
     }
+    // as they came, whatever the company
+    let usual = |of_known: bool| {
+        let own = all.iter().filter(|request| request.1 == of_known);
+        mean(own.map(|request| request.3))
+    };
+    let (known, unknown) = usual(true).zip(usual(false))?;
     let pairs: f64 = alike.iter().map(|of| of.2).sum();
     let with = alike.iter().map(|of| of.0 * of.2).sum::<f64>() / pairs;
     let without = alike.iter().map(|of| of.1 * of.2).sum::<f64>() / pairs;
-    if pairs < FEWEST as f64 || with > QUICKER * without {
+    if pairs < FEWEST as f64 || with > QUICKER * without || known >= unknown {
         return None;
     }
     let e2e = look.mean(|r| Some(r.e2e()))?;
     let saved = (without - with) * hits / n / (e2e + without - with);
     Draft::in_cell(Cause::PrefixCache, saved, look.cell)
         .because(Known::CachedShare, share)
-        .because(Known::CachedTtft, with)
-        .because(Known::Ttft, without)
+        .because(Known::CachedTtft, known)
+        .because(Known::Ttft, unknown)
         .refuted_by(Experiment::ColdCache)
         .done()
 }

@@ -1,7 +1,8 @@
 //! Whether a run in which nothing was found is healthy; and if it is not called so, why.
 
 use bench_schema::{
-    Answer, Cause, CellRecord, Experiment, Finding, Known, Metric, RunRecord, TrustVerdict, Unit,
+    Answer, Cause, CellRecord, Experiment, Finding, Known, Load, Metric, RunRecord, TrustVerdict,
+    Unit,
 };
 
 use super::look::Look;
@@ -48,7 +49,7 @@ fn why_not(
     let of_cells = each.get(..run.cells.len()).unwrap_or(each);
     let mut looks = each.iter().chain(pooled);
     looks
-        .find_map(of_requests)
+        .find_map(|look| of_requests(look, of_cells))
         .or_else(|| across::left(of_cells))
         .or_else(|| run.cells.iter().find_map(of_cell))
 }
@@ -76,7 +77,7 @@ fn is_doubted(run: &RunRecord) -> bool {
 }
 
 /// What single requests lose without a reason, or what may be anything.
-fn of_requests(look: &Look<'_>) -> Option<Draft> {
+fn of_requests(look: &Look<'_>, of_cells: &[Look<'_>]) -> Option<Draft> {
     let draft = Draft::in_cell(Answer::NotHealthy, 0.0, look.cell);
     if let Some(lost) = unexplained::left(look) {
         return Some(
@@ -84,7 +85,8 @@ fn of_requests(look: &Look<'_>) -> Option<Draft> {
                 .fold(draft, |draft, (figure, value)| draft.because(figure, value)),
         );
     }
-    if let Some(share) = first_token::is_long(look) {
+    if let Some(share) = first_token::is_long(look).filter(|_| !across::is_prefill(look, of_cells))
+    {
         return Some(draft.because(Known::TtftShare, share));
     }
     first_token::is_untold(look).then(|| draft.because(Known::InFlight, load::in_flight(look)))
@@ -98,6 +100,10 @@ fn of_cell(cell: &CellRecord) -> Option<Draft> {
     if dropped > LEAST {
         return Some(draft().because(Known::ReplacedShare, dropped));
     }
+    if let Some((usual, long)) = gaps_that_stay_long(cell) {
+        let told = draft().because(Known::Itl, usual);
+        return Some(told.because(Known::SlowDown, long / usual));
+    }
     let gaps = cell
         .headline(Metric::Icl)
         .filter(|_| view::in_bundles(cell))?;
@@ -107,6 +113,19 @@ fn of_cell(cell: &CellRecord) -> Option<Draft> {
             .because(Known::Itl, usual)
             .because(Known::MeanGap, gaps.mean),
     )
+}
+
+/// The median gap between tokens and the ninth decile, where long ones follow each other for far longer than under one load: speed that comes and goes within
+/// answers, of which the time of each tells little.
+fn gaps_that_stay_long(cell: &CellRecord) -> Option<(f64, f64)> {
+    const LONG: f64 = 1.35;
+    /// Gaps that tell as much as one that is drawn by itself.
+    const TOGETHER: f64 = 100.0;
+    let has_one_load = matches!(cell.load, Load::Closed { ramp: None, .. });
+    let gaps = cell.headline(Metric::Itl).filter(|_| has_one_load)?;
+    let (usual, long) = (gaps.quantile(0.5)?, gaps.quantile(0.9)?);
+    let together = gaps.n as f64 / gaps.effective_n?;
+    (usual > 0.0 && long >= LONG * usual && together >= TOGETHER).then_some((usual, long))
 }
 
 /// Nothing costs users time; and where the limit lies, if a sweep shows it.

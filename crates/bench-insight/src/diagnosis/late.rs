@@ -16,13 +16,13 @@ const LATE: f64 = 3.0;
 pub(super) struct Late {
     /// Of the requests.
     pub(super) share: f64,
-    ratio: f64,
+    pub(super) ratio: f64,
     /// Of the users' time, what is beyond the quick quarter's.
-    cost: f64,
+    pub(super) cost: f64,
     /// Whether they are those of one stretch of time.
     are_a_level: bool,
     /// Whether next to none is between them and the others, by how many times or by how much longer they take.
-    are_a_kind: bool,
+    pub(super) are_a_kind: bool,
     /// Whether they wait for nobody: next to all that they take longer is of those that come after a first token of a request that was sent later to the
     /// same endpoint. None of a queue that is served in turn does, and none of an endpoint that stands still.
     are_overtaken: bool,

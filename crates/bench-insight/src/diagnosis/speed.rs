@@ -488,8 +488,9 @@ impl Firsts {
     }
 }
 
-/// The requests of a cell whose tokens came one by one, while its load was whole.
+/// The requests of a cell whose tokens came one by one, or several at many times, while its load was whole.
 fn tokens(look: &Look<'_>) -> Vec<Point> {
+    const SEVERAL: f64 = 12.0;
     let drain = over_time::draining(look);
     let epoch = look.epoch.get() as f64;
     let streaming = look.streams();
@@ -510,7 +511,9 @@ fn tokens(look: &Look<'_>) -> Vec<Point> {
             let (n, tokens) = firsts.between(at, at + length + gap);
             (others, prompts) = (others - n, prompts - tokens);
         }
-        (gaps >= 2.0 && moving >= 1.0 && events * 2.0 >= gaps && value > 0.0).then(|| Point {
+        // of tokens that come several at a time, enough of these: whoever guesses more of them right is no other kind of request
+        let one_by_one = events * 2.0 >= gaps || events >= SEVERAL;
+        (gaps >= 2.0 && moving >= 1.0 && one_by_one && value > 0.0).then(|| Point {
             cell: 0,
             from: epoch + first,
             to: epoch + s.end,

@@ -39,7 +39,7 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     }
 }
 
-/// What slow requests are, or what pauses take of the users' time, where either costs as much as a cause that is told: nobody is healthy who pays for what was
+/// What slow requests are, what pauses take of the users' time, or which first tokens are late, where any of these costs as much as a cause that is told: nobody is healthy who pays for what was
 /// not explained.
 pub(super) fn left(look: &Look<'_>) -> Option<Vec<(Known, f64)>> {
     // Arrivals by chance wait for each other on any server.
@@ -51,8 +51,15 @@ pub(super) fn left(look: &Look<'_>) -> Option<Vec<(Known, f64)>> {
             (Known::SlowRatio, ratio),
         ]);
     }
-    let stood = pauses::pauses_of(look).filter(|stood| stood.cost >= super::LEAST)?;
-    Some(vec![(Known::PauseShare, stood.cost)])
+    if let Some(stood) = pauses::pauses_of(look).filter(|stood| stood.cost >= super::LEAST) {
+        return Some(vec![(Known::PauseShare, stood.cost)]);
+    }
+    // Whoever waits so much longer than all others, waits for something, by chance or not.
+    let late = late::late(look).filter(|late| late.are_a_kind && late.cost >= super::LEAST)?;
+    Some(vec![
+        (Known::LateShare, late.share),
+        (Known::SlowRatio, late.ratio),
+    ])
 }
 
 /// What slow requests come to.

@@ -371,6 +371,7 @@ fn other_clients(run: &RunRecord) -> Option<Finding> {
     Draft::in_cell(Fact::OtherClients, 0.0, cell)
         .push(of_cell(Known::TokensOverClient, others.tokens, &cell.id))
         .push(of_cell(Known::Running, others.running, &cell.id))
+        .push(of_cell(Known::Waiting, others.waiting, &cell.id))
         .push(of_cell(Known::InFlight, others.in_flight, &cell.id))
         .done()
 }

@@ -2595,8 +2595,8 @@ fn who_waits_for_a_place_beside_a_long_prompt_does_not_wait_for_it() {
         blocking: true,
         ..Server::default()
     };
-    let lengths: Lengths = |_, draw| {
-        let prompt = [32, 32, 64, 256, 1024][draw.whole(0.0, 4.99) as usize];
+    let lengths: Lengths = |i, draw| {
+        let prompt = [32, 1024, 64, 256, 32][i % 5];
         (prompt, if draw.uniform() < 0.5 { 20 } else { 80 })
     };
     for found in firsts(Asks::Closed(12), lengths, 25.0, &server) {
@@ -2648,6 +2648,98 @@ fn a_speed_that_wavers_by_little_does_not_change() {
     for found in firsts(Asks::Poisson(15.0), one_in_four_long, 20.0, &server) {
         assert!(!found.contains(&Cause::Step), "{found:?}");
     }
+}
+
+#[test]
+fn few_long_answers_tell_a_stretch_that_was_slower() {
+    let slower = |at: f64| {
+        if (10_500.0..15_500.0).contains(&at) {
+            1.3
+        } else {
+            1.0
+        }
+    };
+    let server = Server {
+        step: 20.5,
+        step_each: 0.1,
+        pace: slower,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(4), |_, _| (512, 128), 22.0, &server) {
+        assert_eq!(found, [Cause::Step]);
+    }
+}
+
+#[test]
+fn tokens_that_were_guessed_right_at_first_make_no_slow_start() {
+    // four tokens at a time for the first seven seconds, then one: three times as long for each, as often as before
+    let guesses = |at: f64| if at < 7_000.0 { 0.3 } else { 1.0 };
+    let server = Server {
+        step: 30.0,
+        prefill: 2.0,
+        pace: guesses,
+        ..Server::default()
+    };
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 22.0,
+            ..cell(Asks::Poisson(2.7), |_, _| (512, 128), server.clone())
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        for request in &mut samples[0].requests {
+            let quick = request.tpot().unwrap() < 15e6;
+            request.events = if quick { 40 } else { 118 };
+        }
+        let found = found(&run, &samples);
+        assert!(!found.contains(&Cause::ColdStart), "{seed} {found:?}");
+        assert!(!found.contains(&Cause::Healthy), "{seed} {found:?}");
+    }
+}
+
+#[test]
+fn tokens_that_take_longer_from_one_moment_on_make_no_queue() {
+    let slower = |at: f64| if at > 8_000.0 { 2.6 } else { 1.0 };
+    let server = Server {
+        step: 18.0,
+        step_each: 0.7,
+        prefill: 2.0,
+        prefill_token: 0.026,
+        pace: slower,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(500.0, 1500.0), draw.whole(30.0, 120.0));
+    for found in firsts(Asks::Even(2.1), lengths, 22.0, &server) {
+        assert_eq!(found.first(), Some(&Cause::Step), "{found:?}");
+        assert!(!found.contains(&Cause::Overload), "{found:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_begins_when_places_go_is_told_with_its_time() {
+    // twelve places for ten until eight seconds, then four
+    let server = Server {
+        slots: 12,
+        step: 19.0,
+        prefill: 2.0,
+        prefill_token: 0.03,
+        leaves: Some((8_000.0, 8)),
+        ..Server::default()
+    };
+    let asked = Cell {
+        seconds: 22.0,
+        ..cell(Asks::Closed(10), |_, _| (512, 128), server)
+    };
+    let (run, samples) = run(&[asked], false, 1);
+    let all = findings(&run, &samples);
+    let queue = all.iter().find(|f| f.cause() == Some(Cause::Queueing));
+    assert!(
+        queue.is_some_and(|f| f.figure(&Known::Lasted.into()).is_some()),
+        "{all:?}"
+    );
+    assert!(
+        !all.iter().any(|f| f.code == Answer::Capacity.into()),
+        "{all:?}"
+    );
 }
 
 #[test]

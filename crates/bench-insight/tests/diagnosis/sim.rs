@@ -21,6 +21,8 @@ pub(crate) struct Server {
     pub(crate) slots: usize,
     /// From … on it has so many more.
     pub(crate) joins: Option<(Ms, usize)>,
+    /// From … on it takes up requests as if it had so many fewer.
+    pub(crate) leaves: Option<(Ms, usize)>,
     /// Requests are taken up at multiples of this only.
     pub(crate) admits: Option<Ms>,
     /// A step of decoding, and what each running request adds to it.
@@ -78,6 +80,7 @@ impl Default for Server {
         Self {
             slots: 64,
             joins: None,
+            leaves: None,
             admits: None,
             step: 10.0,
             step_each: 0.0,
@@ -305,8 +308,9 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 1.0
             };
         let mut step = 0.0;
-        let joined = cell.server.joins.filter(|(from, _)| now >= *from);
-        let slots = cell.server.slots + joined.map_or(0, |(_, more)| more);
+        let moved =
+            |at: Option<(Ms, usize)>| at.filter(|(from, _)| now >= *from).map_or(0, |(_, n)| n);
+        let slots = cell.server.slots + moved(cell.server.joins) - moved(cell.server.leaves);
         let window = cell
             .server
             .admits

@@ -505,6 +505,8 @@ impl Series {
         const SURE: usize = 3;
         /// Of what a step or a line leaves, what several levels may.
         const MUCH_LESS: f64 = 0.5;
+        /// Of what is off without a change, what a stretch leaves that is told of fewer requests.
+        const CERTAIN: f64 = 0.2;
         let one = self.fitted(Shape::One);
         if one.left < ALIKE.powi(2) * self.points.len() as f64 {
             return None;
@@ -513,7 +515,16 @@ impl Series {
         let smooth = DECAYS.into_iter().map(Shape::Decay).chain([Shape::Line]);
         let smooth = smooth.map(|shape| self.fitted(shape)).filter(Fitted::lasts);
         let smooth = smooth.min_by(|a, b| a.left.total_cmp(&b.left))?;
-        let levels = (step.left.min(smooth.left) > ENOUGH * one.left).then(|| self.levels(&step));
+        let n = self.points.len();
+        let several = step.left.min(smooth.left) > ENOUGH * one.left;
+        let levels = if !several {
+            None
+        } else if n >= if self.one_by_one { MANY_ALONE } else { MANY } {
+            Some(self.levels(&step))
+        } else {
+            let stretch = self.stretch().filter(|_| n >= MANY_ALONE);
+            stretch.filter(|stretch| stretch.left < CERTAIN * one.left)
+        };
         let simple = if smooth.left < step.left {
             smooth
         } else {
@@ -522,10 +533,7 @@ impl Series {
         let better = |levels: &Fitted| {
             let returns = levels.logs.len() == 2 || comes_back(levels);
             let much_less = levels.left < MUCH_LESS * simple.left;
-            let enough = self.points.len() >= if self.one_by_one { MANY_ALONE } else { MANY };
-            levels.logs.len() > 1
-                && enough
-                && (much_less && returns || simple.left > MUCH_LESS * one.left)
+            levels.logs.len() > 1 && (much_less && returns || simple.left > MUCH_LESS * one.left)
         };
         let found = levels.filter(better).unwrap_or(simple);
         let numbers = 2 * found.logs.len();
@@ -687,16 +695,19 @@ impl Series {
 }
 
 impl Fitted {
-    /// Whether it rises and falls all the time and by little, as what varies by chance does.
+    /// Whether it rises and falls all the time and by little, as what varies by chance does: the more often, the more it has to move.
     pub(super) fn is_wavering(&self) -> bool {
-        const SEVERAL: usize = 3;
-        const LITTLE: f64 = 1.3;
-        let Shape::Levels(_) = &self.shape else {
+        let Shape::Levels(times) = &self.shape else {
             return false;
         };
         let levels = levels_of(&self.logs);
         let (low, high) = ends(&levels);
-        swings(&levels) >= SEVERAL && high < LITTLE * low
+        let least = match swings(&levels) {
+            2 if times.len() > 2 => 1.2,
+            0..=2 => 1.0,
+            _ => 1.3,
+        };
+        high < least * low
     }
 
     /// Whether it is no first moment in which fewer share the server.
