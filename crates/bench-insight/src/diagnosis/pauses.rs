@@ -70,13 +70,14 @@ fn own_pauses<'a>(seen: &Seen<'a>, queue: bool) -> impl Iterator<Item = &'a (Sta
     seen.request.stalls.iter().filter(move |s| !waits(s.0))
 }
 
+/// Of however few requests.
 pub(super) fn pauses_of(look: &Look<'_>) -> Option<Stood> {
     stood_but(look, None)
 }
 
 /// But for the pauses in some stops.
 fn stood_but(look: &Look<'_>, stops: Option<&Cover>) -> Option<Stood> {
-    if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
+    if view::in_bundles(look.cell) {
         return None;
     }
     let taken = look.taken();
@@ -116,8 +117,9 @@ fn stood_but(look: &Look<'_>, stops: Option<&Cover>) -> Option<Stood> {
 pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
     let of_prompts = |s: &Stood| s.may_be_of_prompts() && s.until_first >= OF_PROMPTS;
     // what stops all without a prompt does so beside one
+    let enough = look.seen.len() >= FEWEST;
     let but_stops = || stood_but(look, Some(&look.unprompted().time)).filter(of_prompts);
-    let stood = in_many_steps(look).or_else(but_stops);
+    let stood = in_many_steps(look).or_else(|| but_stops().filter(|_| enough));
     let stood = stood.filter(|stood| stood.cost >= COSTS)?;
     told(
         Cause::DecodeInterrupted,
@@ -252,7 +254,8 @@ pub(super) fn pauses(look: &Look<'_>) -> Option<Finding> {
     if let Some(interrupted) = pauses_one_by_one(look) {
         return Some(interrupted);
     }
-    let stood = pauses_of(look).filter(|stood| stood.cost >= COSTS)?;
+    let enough = look.seen.len() >= FEWEST;
+    let stood = pauses_of(look).filter(|stood| enough && stood.cost >= COSTS)?;
     if stood.may_be_of_prompts() {
         told(
             Cause::DecodeInterrupted,

@@ -361,19 +361,23 @@ fn bundles(cells: &[CellRecord]) -> Option<Finding> {
     Some(found)
 }
 
-/// The cell in which the server works most for clients other than this one.
+/// The cells in which the server works for clients other than this one, with the numbers of the one in which it does most.
 fn other_clients(run: &RunRecord) -> Option<Finding> {
     let told = run
         .cells
         .iter()
         .filter_map(|cell| Some((cell, view::other_clients(run, cell)?)));
-    let (cell, others) = told.max_by(|a, b| a.1.tokens.total_cmp(&b.1.tokens))?;
-    Draft::in_cell(Fact::OtherClients, 0.0, cell)
+    let told: Vec<_> = told.collect();
+    let most = told.iter();
+    let (cell, others) = most.max_by(|a, b| a.1.tokens.total_cmp(&b.1.tokens))?;
+    let mut found = Draft::in_cell(Fact::OtherClients, 0.0, cell)
         .push(of_cell(Known::TokensOverClient, others.tokens, &cell.id))
         .push(of_cell(Known::Running, others.running, &cell.id))
         .push(of_cell(Known::Waiting, others.waiting, &cell.id))
         .push(of_cell(Known::InFlight, others.in_flight, &cell.id))
-        .done()
+        .done()?;
+    found.cells = told.iter().map(|(cell, _)| cell.id.clone()).collect();
+    Some(found)
 }
 
 /// The server's own mean TTFT against the client's, where the server tells.

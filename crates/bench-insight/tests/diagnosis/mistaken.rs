@@ -2729,7 +2729,8 @@ fn a_queue_that_begins_when_places_go_is_told_with_its_time() {
         seconds: 22.0,
         ..cell(Asks::Closed(10), |_, _| (512, 128), server)
     };
-    let (run, samples) = run(&[asked], false, 1);
+    let (mut run, samples) = run(&[asked], false, 1);
+    told(&mut run, 0.34, 0.01, &[]);
     let all = findings(&run, &samples);
     let queue = all.iter().find(|f| f.cause() == Some(Cause::Queueing));
     assert!(

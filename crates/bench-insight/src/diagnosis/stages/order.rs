@@ -1,6 +1,6 @@
 //! What no load explains: of a server on which a token takes no less time where more are answered, later parts of a search took longer beside fewer, or less beside more.
 
-use super::super::look::median;
+use super::super::fit::median;
 use super::{APART, EACH, Part, SpeedChange, TOLD};
 
 /// By how much one part is slower than another though load would not make it so, as a logarithm; how well that is known, and whether as many were answered in both.
