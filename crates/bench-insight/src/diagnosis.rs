@@ -273,8 +273,11 @@ fn advise(found: &mut [Finding], run: &RunRecord, looks: &[Look<'_>]) {
         let mut own = looks
             .iter()
             .filter(|look| finding.cells.contains(&look.cell.id));
-        let below =
-            finding.cause() == Some(Cause::Queueing) && own.all(first_token::is_below_its_limit);
+        // who waits while all that were sent run waits for no place
+        let is_free = |look: &Look<'_>| {
+            first_token::is_below_its_limit(look) || first_token::nobody_is_held(look)
+        };
+        let below = finding.cause() == Some(Cause::Queueing) && own.all(is_free);
         if below || load::gpu_is_full(run, finding) {
             let more = |advice: &Advice| advice.action == Action::RunMoreAtOnce;
             finding.advice.retain(|advice| !more(advice));

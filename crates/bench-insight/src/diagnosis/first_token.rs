@@ -394,7 +394,7 @@ fn queueing(look: &Look<'_>, shares: &PhaseShares, cost: f64) -> Option<Finding>
 
 /// Whether as many ran at once as there were slots: then no limit of the server held a request back, and what it calls its queue is the
 /// time until the next step takes the prompt up, which is no longer than prompts take.
-fn nobody_is_held(look: &Look<'_>) -> bool {
+pub(super) fn nobody_is_held(look: &Look<'_>) -> bool {
     let most = Signal::Running.of(look.cell).map(|running| running.peak);
     look.concurrency()
         .zip(most)
