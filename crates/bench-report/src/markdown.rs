@@ -140,7 +140,7 @@ impl Draft {
     /// A table of at most so many rows, evenly spread with the first and the last.
     fn cut(&mut self, mut table: Table, rows: usize) -> String {
         let left_out = table.thin_out(rows.max(2));
-        self.shown(&table, left_out)
+        self.shown(&table, left_out, tables::rows_between)
     }
 
     /// A table of at most so many rows: what is missed, then what nobody can tell, then what holds.
@@ -156,14 +156,19 @@ impl Draft {
         let left_out = rows.len().saturating_sub(self.room.folded);
         let kept = rows.into_iter().take(self.room.folded);
         table.rows = kept.map(|(_, row)| row).collect();
-        self.shown(&table, left_out)
+        self.shown(&table, left_out, tables::rows_more)
     }
 
-    fn shown(&mut self, table: &Table, left_out: usize) -> String {
+    fn shown(
+        &mut self,
+        table: &Table,
+        left_out: usize,
+        words: fn(usize, &str) -> String,
+    ) -> String {
         self.marks.extend(table.marks());
         let mut shown = table.rows_to_markdown();
         if left_out > 0 {
-            shown.push_str(&format!("\n{}.\n", tables::rows_more(left_out, self.page)));
+            shown.push_str(&format!("\n{}.\n", words(left_out, self.page)));
         }
         shown
     }

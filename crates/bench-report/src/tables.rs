@@ -186,6 +186,12 @@ pub(crate) fn rows_more(left_out: usize, place: &str) -> String {
     format!("{} more in {place}", counted(left_out, "row"))
 }
 
+/// `1 row between these is in report.md`: of a table that keeps its first and its last row.
+pub(crate) fn rows_between(left_out: usize, place: &str) -> String {
+    let is = if left_out == 1 { "is" } else { "are" };
+    format!("{} between these {is} in {place}", counted(left_out, "row"))
+}
+
 /// A cell's label, made plain.
 pub(crate) fn label(cell: &CellRecord) -> String {
     text::shortened(&cell.label, 60)

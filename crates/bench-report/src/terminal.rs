@@ -79,11 +79,14 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     let [most_tables, reasons, rows, most] = room;
     let mut blocks = vec![head(run) + &capacity(run), trust(run, reasons)];
     for mut table in tables::results(run).into_iter().take(most_tables) {
-        let left_out = table.of_most_load() + table.thin_out(rows);
+        let (others, between) = (table.of_most_load(), table.thin_out(rows));
         let mut shown = table.to_terminal(tables::page(run));
-        if left_out > 0 {
-            shown.push_str(&paragraph("", &tables::rows_more(left_out, "report.md")));
-        }
+        let left_out = match (others, between) {
+            (0, 0) => None,
+            (0, between) => Some(tables::rows_between(between, "report.md")),
+            (others, between) => Some(tables::rows_more(others + between, "report.md")),
+        };
+        shown.extend(left_out.map(|words| paragraph("", &words)));
         blocks.push(shown);
     }
     blocks.push(outcomes(run));
