@@ -311,13 +311,16 @@ fn without_reading_again(finding: &mut Finding) {
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
 pub(crate) const MIXED: f64 = 0.05;
 
-/// The causes after which a cell's figures are means over servers of different speed, or over one that queues and one that does not.
+/// The causes after which a cell's figures are means over servers of different speed, or over one that queues and one that does not, or one of whose replicas became slower.
 pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding> {
-    let queues = |f: &Finding| {
-        f.cause() == Some(Cause::Queueing) && f.figure(&Known::Lasted.into()).is_some()
+    let has = |f: &Finding, figure: Known| f.figure(&figure.into()).is_some();
+    let of_a_part = move |f: &Finding| match f.cause() {
+        Some(Cause::Queueing) => has(f, Known::Lasted),
+        Some(Cause::SlowReplica) => has(f, Known::At),
+        _ => is_of(f, LEVELS),
     };
     let found = found.iter().filter(|f| f.severity > MIXED);
-    found.filter(move |f| is_of(f, LEVELS) || queues(f))
+    found.filter(move |f| of_a_part(f))
 }
 
 /// Whether a server does not keep up with what it is offered, whatever makes it slow: what stops, goes or moves has its own reasons of trust.
@@ -363,7 +366,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
-            over_time::stop(look, all),
+            over_time::stop(look, all, change),
             speed::told(look, change),
             load::memory(look.cell),
             load::gpu_throttled(look.cell),

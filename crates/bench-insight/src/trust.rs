@@ -316,6 +316,10 @@ fn not_of_one_speed(finding: &Finding) -> (String, &'static str, f64) {
             "requests queue in one part of it only",
             "measure each load in a cell of its own",
         ),
+        Some(Cause::SlowReplica) => (
+            "one endpoint becomes slower",
+            "find out what made it slower (its log at that time), or measure again without it",
+        ),
         _ => (
             "its speed changes",
             "find out what changes it (the server's log at that time), or measure each speed in a cell of its own",

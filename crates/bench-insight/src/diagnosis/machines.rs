@@ -7,6 +7,7 @@ use bench_schema::{
 
 use super::fit::{mean, median};
 use super::look::Look;
+use super::speed;
 use crate::draft::{Draft, of_cell};
 use crate::signals::{Signal, derived};
 use crate::view;
@@ -250,6 +251,7 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
     Draft::in_cell(Cause::SlowReplica, cost, look.cell)
         .push(ratio_of)
         .because(Known::ReplicaShare, share)
+        .because(Known::At, speed::slower_from(&look.at_endpoint(endpoint)))
         .because(Known::Requests, n as f64)
         .refuted_by(Experiment::ReplicaAlone)
         .done()

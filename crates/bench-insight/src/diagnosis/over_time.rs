@@ -123,8 +123,8 @@ const ALIKE: f64 = 1.5;
 const MOST: f64 = 0.4;
 
 /// A stop of all streams, or of those of one endpoint beside which others go on: whichever costs more.
-pub(super) fn stop(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
-    let found = |look: &Look<'_>| stalls(look).or_else(|| silence(look, all));
+pub(super) fn stop(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> Option<Finding> {
+    let found = |look: &Look<'_>| stalls(look, change).or_else(|| silence(look, all));
     let of_one = look.endpoints().into_iter().filter_map(|endpoint| {
         let own = look.at_endpoint(endpoint);
         let mut found = found(&own)?;
@@ -173,8 +173,14 @@ pub(super) fn in_warm_up(look: &Look<'_>, all: &[Look<'_>]) -> Option<Finding> {
         .done()
 }
 
+/// Whether levels tell a slow start, which several stops at the beginning and none later are.
+fn starts_slowly(look: &Look<'_>, change: Option<&Change>) -> bool {
+    let change = change.or_else(|| look.of_requests());
+    change.is_some_and(Change::is_cold_start)
+}
+
 /// All streams stop together: again and again, or once or twice.
-fn stalls(look: &Look<'_>) -> Option<Finding> {
+fn stalls(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> {
     let Unprompted {
         stops: unexplained,
         period,
@@ -183,8 +189,8 @@ fn stalls(look: &Look<'_>) -> Option<Finding> {
     let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);
     let alone = unexplained.iter().all(|stop| stop.streams < 2.0);
-    // Several at the beginning and none later: a slow start, which levels tell.
-    if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
+    let are_early = unexplained.len() > 1 && last.from + last.length < EARLY * whole;
+    if are_early && starts_slowly(look, change) {
         return None;
     }
     let cost = lost_in(look, time);

@@ -275,6 +275,16 @@ fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
     series.told(change, looks)
 }
 
+/// When the tokens of a look become slower for good, in ns from its first.
+pub(super) fn slower_from(look: &Look<'_>) -> Option<f64> {
+    let change = of_tokens_in(&[look])?.finding;
+    let figure = |figure: Known| change.figure(&figure.into());
+    let levels = figure(Known::LevelBefore).zip(figure(Known::LevelAfter));
+    let stays = change.cause() == Some(Cause::Step) && figure(Known::Lasted).is_none();
+    let slower = levels.is_some_and(|(before, after)| after > before);
+    figure(Known::At).filter(|_| stays && slower)
+}
+
 /// The points of some cells.
 fn of_each<'a, 'b: 'a>(
     looks: impl Iterator<Item = &'a Look<'b>>,

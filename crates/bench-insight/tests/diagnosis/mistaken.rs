@@ -2744,6 +2744,37 @@ fn a_queue_that_begins_when_places_go_is_told_with_its_time() {
 }
 
 #[test]
+fn a_replica_that_becomes_slow_is_told_with_its_time_and_leaves_no_capacity() {
+    let server = Server {
+        second: Some(2.8),
+        second_from: 6_000.0,
+        ..Server::default()
+    };
+    let asked = Cell {
+        seconds: 22.0,
+        ..cell(Asks::Closed(8), equal, server)
+    };
+    let (run, samples) = run(&[asked], false, 1);
+    let all = findings(&run, &samples);
+    assert_eq!(all[0].cause(), Some(Cause::SlowReplica), "{all:?}");
+    let at = all[0].figure(&Known::At.into()).unwrap() / 1e9;
+    assert!((4.0..7.5).contains(&at), "{at}");
+    let capacity = |f: &Finding| f.code == Answer::Capacity.into();
+    assert!(!all.iter().any(capacity), "{all:?}");
+}
+
+#[test]
+fn stops_early_in_a_cell_that_keeps_its_speed_are_told() {
+    let server = Server {
+        freezes: vec![(3_000.0, 600.0), (4_300.0, 800.0), (6_900.0, 500.0)],
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(6), mixed, 24.0, &server) {
+        assert_eq!(found.first(), Some(&Cause::Frozen), "{found:?}");
+    }
+}
+
+#[test]
 fn why_a_run_is_not_called_healthy_is_told() {
     let why = |seconds: f64, asks: Asks, server: Server| {
         let asked = Cell {

@@ -49,6 +49,8 @@ pub(crate) struct Server {
     pub(crate) pace: fn(Ms) -> f64,
     /// Factor on the times of the second of two endpoints.
     pub(crate) second: Option<f64>,
+    /// From when on.
+    pub(crate) second_from: Ms,
     /// Whether both are behind one address.
     pub(crate) one_address: bool,
     /// Requests a second beyond which 429 is answered.
@@ -95,6 +97,7 @@ impl Default for Server {
             freezes_second: false,
             pace: |_| 1.0,
             second: None,
+            second_from: 0.0,
             one_address: false,
             limit: None,
             away: None,
@@ -302,7 +305,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
             break;
         }
         let factor = (cell.server.pace)(now)
-            * if replica == 1 {
+            * if replica == 1 && now >= cell.server.second_from {
                 cell.server.second.unwrap_or(1.0)
             } else {
                 1.0
