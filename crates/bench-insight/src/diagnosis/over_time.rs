@@ -198,8 +198,8 @@ fn stalls(look: &Look<'_>, change: Option<&Change>) -> Option<Finding> {
     let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let cause = match period {
         Some(_) => Cause::PeriodicStall,
-        // One pause among thousands of tokens has to be long to be anything, and that of a single stream longer.
-        None if longest >= if alone { 0.03 } else { 0.01 } * whole => Cause::Frozen,
+        // One pause among thousands of tokens has to be long to be anything, and that of a single stream longer; so have those that come early only.
+        None if longest >= if alone || are_early { 0.03 } else { 0.01 } * whole => Cause::Frozen,
         None => return None,
     };
     let client = &look.cell.client;

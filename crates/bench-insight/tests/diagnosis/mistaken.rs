@@ -2751,8 +2751,8 @@ fn a_replica_that_becomes_slow_is_told_with_its_time_and_leaves_no_capacity() {
         ..Server::default()
     };
     let asked = Cell {
-        seconds: 22.0,
-        ..cell(Asks::Closed(8), equal, server)
+        seconds: 40.0,
+        ..cell(Asks::Closed(8), mixed, server)
     };
     let (run, samples) = run(&[asked], false, 1);
     let all = findings(&run, &samples);
