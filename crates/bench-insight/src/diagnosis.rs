@@ -468,13 +468,14 @@ fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
     found
 }
 
-/// Where tokens take longer from some moment on and nobody waits for the first of them, more are in flight since each takes longer: no queue grows.
+/// Where tokens take longer from some moment on and nobody waits for the first of them, more are in flight since each takes longer, and no more at last: no queue grows.
 fn under_level(look: &Look<'_>, change: Option<&Change>, mut found: Vec<Finding>) -> Vec<Finding> {
     // A batch that grows makes its tokens slower little by little.
     let at_once =
         |f: &Finding| f.cause() == Some(Cause::Step) && f.figure(&Known::At.into()).is_some();
     let level = found.iter().position(at_once);
-    let level = level.filter(|_| change.is_some() && !first_token::waits_at_last(look));
+    let nobody_waits = || !first_token::waits_at_last(look) && load::has_settled(look);
+    let level = level.filter(|_| change.is_some() && nobody_waits());
     if let Some(level) = level {
         let mut root = found.remove(level);
         let overload = found

@@ -170,6 +170,18 @@ fn is_only_slower(look: &Look<'_>) -> bool {
     more.zip(slower).is_some_and(is_it)
 }
 
+/// Whether about as many requests are in flight in the last quarter as in the one before.
+pub(super) fn has_settled(look: &Look<'_>) -> bool {
+    const GROWN: f64 = 1.3;
+    let quarter = (look.seen.len() / 4).max(1);
+    let in_flight = |skip: usize| {
+        let own = look.seen.iter().rev().skip(skip).take(quarter);
+        mean(own.map(|s| s.in_flight))
+    };
+    let both = in_flight(0).zip(in_flight(quarter));
+    both.is_some_and(|(last, before)| last <= GROWN * before)
+}
+
 /// Whether more requests are in flight at the end of an open loop than when it had filled the server.
 pub(super) fn piles_up(look: &Look<'_>) -> bool {
     let n = look.seen.len();

@@ -2583,29 +2583,6 @@ fn one_in_four_long(_: usize, draw: &mut Draw) -> (u64, u64) {
 }
 
 #[test]
-fn who_waits_for_a_place_beside_a_long_prompt_does_not_wait_for_it() {
-    // five places for twelve at first, then enough for all: most short prompts that meet a long one meet it in the queue
-    let server = Server {
-        slots: 5,
-        joins: Some((14_000.0, 43)),
-        step: 7.2,
-        step_each: 0.04,
-        prefill: 2.0,
-        prefill_token: 0.05,
-        blocking: true,
-        ..Server::default()
-    };
-    let lengths: Lengths = |i, draw| {
-        let prompt = [32, 1024, 64, 256, 32][i % 5];
-        (prompt, if draw.uniform() < 0.5 { 20 } else { 80 })
-    };
-    for found in firsts(Asks::Closed(12), lengths, 25.0, &server) {
-        assert!(!found.contains(&Cause::HeadOfLine), "{found:?}");
-        assert!(!found.is_empty() && found != [Cause::Healthy], "{found:?}");
-    }
-}
-
-#[test]
 fn what_stands_still_after_its_own_prompt_does_not_wait_for_a_long_one() {
     // what a prompt left is sent on after its first token, 0.9 s for each thousand tokens
     let server = Server {
