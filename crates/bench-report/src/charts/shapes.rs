@@ -178,8 +178,14 @@ pub(super) fn distributions(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         ("distributions", "E2E (ms)"),
         width,
         |most, widest| {
-            let (low, high) = (short(widest.quantile(0.01)), short(widest.quantile(0.99)));
-            format!("98 % of E2E is between {low} and {high} ms{most}")
+            // of fewer a hundredth is nobody
+            let (who, ends) = if widest.len() < 100 {
+                ("E2E", [0.0, 1.0])
+            } else {
+                ("98 % of E2E", [0.01, 0.99])
+            };
+            let [low, high] = ends.map(|q| short(widest.quantile(q)));
+            format!("{who} is between {low} and {high} ms{most}")
         },
     )
 }
