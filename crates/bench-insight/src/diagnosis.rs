@@ -34,7 +34,9 @@ use crate::signals::Signal;
 use crate::view;
 pub(crate) use across::moves_as_much;
 pub(crate) use fit::{median, quantile};
-use fold::{LEVELS, PREFILL, STANDSTILL, UNEXPLAINED, WAITING, fold};
+use fold::{
+    CUT_OFF, LEVELS, OF_OTHERS, PREFILL, SLOWER, STANDSTILL, UNEXPLAINED, WAITING, fold, fold_by,
+};
 pub(crate) use load::gap;
 use look::Look;
 pub(crate) use machines::is_local;
@@ -376,10 +378,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     );
     found.retain(|f| f.severity >= least(f));
     found = without_turns(look, change, found);
-    if load::is_of_time_limit(look) {
-        found = under_overload(found);
-    }
-    found = under_queue(look, under_level(look, change, found));
+    found = as_seen(look, change, found);
     if let Some(idle) = unexplained::after_idle(look) {
         found = under_idle(idle, found);
     }
@@ -448,63 +447,20 @@ fn without_turns(look: &Look<'_>, change: Option<&Change>, found: Vec<Finding>) 
     found.into_iter().filter(|f| !is_of_it(f)).collect()
 }
 
-/// Who waits in a queue that grows is cut off by a limit in the end.
-fn under_overload(mut found: Vec<Finding>) -> Vec<Finding> {
-    let overload = found
-        .iter()
-        .position(|f| f.cause() == Some(Cause::Overload));
-    if let Some(overload) = overload {
-        let mut root = found.remove(overload);
-        found.retain(|f| {
-            let of_it = f.cause() == Some(Cause::Failing);
-            if of_it {
-                root.consequences.push(Cause::Failing);
-                root.severity = root.severity.max(f.severity);
-            }
-            !of_it
-        });
-        found.insert(0, root);
-    }
-    found
-}
-
-/// Where tokens take longer from some moment on and nobody waits for the first of them, more are in flight since each takes longer, and no more at last: no queue grows.
-fn under_level(look: &Look<'_>, change: Option<&Change>, mut found: Vec<Finding>) -> Vec<Finding> {
-    // A batch that grows makes its tokens slower little by little.
+/// Folds what follows from a cause only where its cell shows more than the cause.
+fn as_seen(look: &Look<'_>, change: Option<&Change>, mut found: Vec<Finding>) -> Vec<Finding> {
+    // A batch that grows makes its tokens slower little by little, and more and more are in flight.
     let at_once =
         |f: &Finding| f.cause() == Some(Cause::Step) && f.figure(&Known::At.into()).is_some();
-    let level = found.iter().position(at_once);
     let nobody_waits = || !first_token::waits_at_last(look) && load::has_settled(look);
-    let level = level.filter(|_| change.is_some() && nobody_waits());
-    if let Some(level) = level {
-        let mut root = found.remove(level);
-        let overload = found
-            .iter()
-            .position(|f| f.cause() == Some(Cause::Overload));
-        if let Some(overload) = overload {
-            let overload = found.remove(overload);
-            root.consequences.push(Cause::Overload);
-            root.severity = root.severity.max(overload.severity);
-        }
-        found.push(root);
+    if load::is_of_time_limit(look) {
+        found = fold_by(CUT_OFF, found);
     }
-    found
-}
-
-/// While a server works for others, who waits for a place of theirs gets no token, and it does not stand still.
-fn under_queue(look: &Look<'_>, mut found: Vec<Finding>) -> Vec<Finding> {
-    let is_queue = |f: &Finding| f.cause() == Some(Cause::Queueing);
-    let queue = found.iter().position(is_queue);
-    let others = view::other_clients(look.run, look.cell);
-    if let Some(queue) = queue.filter(|_| others.is_some()) {
-        let mut root = found.remove(queue);
-        found.retain(|f| {
-            let stands = f.cause().filter(|cause| STANDSTILL.contains(cause));
-            let of_it = stands.filter(|_| f.severity <= 2.5 * root.severity);
-            root.consequences.extend(of_it);
-            of_it.is_none()
-        });
-        found.push(root);
+    if change.is_some() && found.iter().any(at_once) && nobody_waits() {
+        found = fold_by(SLOWER, found);
+    }
+    if view::other_clients(look.run, look.cell).is_some() {
+        found = fold_by(OF_OTHERS, found);
     }
     found
 }

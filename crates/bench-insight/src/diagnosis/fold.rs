@@ -15,7 +15,7 @@ const HEAD_OF_LINE: &[Cause] = &[Cause::HeadOfLine];
 const FAILING: &[Cause] = &[Cause::Failing];
 
 /// What a cause explains where both are found in the same cells.
-struct Explains {
+pub(super) struct Explains {
     cause: Cause,
     /// Cost of what it explains over its own, at most: users wait for what a server did in the time that it lost, and what costs them
     /// much more has another reason too.
@@ -121,9 +121,21 @@ const EXPLAINS: &[Explains] = &[
 /// What streams that stand still explain, once or again and again: behind a stop those that came meanwhile wait for each other.
 const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
 
+/// Who waits in a queue that grows is cut off by a limit in the end.
+pub(super) const CUT_OFF: &[Explains] = &[explains(Cause::Overload, &[FAILING])];
+/// Where nobody waits for first tokens, more are in flight since each takes longer: no queue grows.
+pub(super) const SLOWER: &[Explains] = &[explains(Cause::Step, &[OVERLOAD])];
+/// While a server works for others, who waits for a place of theirs gets no token, and it does not stand still.
+pub(super) const OF_OTHERS: &[Explains] = &[up_to(2.5, Cause::Queueing, &[STANDSTILL])];
+
 /// Folds under each cause what follows from it in the same cells.
-pub(super) fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
-    for explains in EXPLAINS {
+pub(super) fn fold(found: Vec<Finding>) -> Vec<Finding> {
+    fold_by(EXPLAINS, found)
+}
+
+/// The same by what holds only where more was seen than the causes.
+pub(super) fn fold_by(table: &[Explains], mut found: Vec<Finding>) -> Vec<Finding> {
+    for explains in table {
         let is_it = |f: &Finding| f.cause() == Some(explains.cause);
         let Some(at) = found.iter().position(is_it) else {
             continue;
