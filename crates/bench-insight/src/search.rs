@@ -913,35 +913,31 @@ fn how_it_changed<'a>(
     is_alike: bool,
     id: impl Fn(usize) -> &'a str,
 ) -> String {
+    let in_others = || "as in the others".to_owned();
     let (when, times, as_long) = match change {
         SpeedChange::From(stage, times) => {
-            (format!("from stage {} on", id(stage)), times, "as before")
+            let when = format!("from stage {} on,", id(stage));
+            (when, times, "as before".to_owned())
         }
-        SpeedChange::Within(stage, times) => (
-            format!("within stage {}", id(stage)),
-            times,
-            "at its end as at its beginning",
-        ),
+        SpeedChange::Within(stage, times) => {
+            let when = format!("within stage {},", id(stage));
+            (when, times, "at its end as at its beginning".to_owned())
+        }
         SpeedChange::Between([first, last], times) if first == last => {
-            (format!("in stage {}", id(first)), times, "as in the others")
+            (format!("in stage {},", id(first)), times, in_others())
         }
-        SpeedChange::Between([first, last], times) => (
-            format!("in stages {} to {}", id(first), id(last)),
-            times,
-            "as in the others",
-        ),
+        SpeedChange::Between([first, last], times) => {
+            let when = format!("in stages {} to {},", id(first), id(last));
+            (when, times, in_others())
+        }
         SpeedChange::Unlike([first, last], times) => {
-            (format!("in stage {}", id(last)), times, id(first))
+            let when = format!("in stage {},", id(last));
+            (when, times, format!("as in {}", id(first)))
         }
-        SpeedChange::Gradual(times) => (
-            "it moved from stage to stage, and".to_owned(),
-            times,
-            "in the last one as in the first",
-        ),
-    };
-    let as_long = match change {
-        SpeedChange::Unlike(..) => format!("as in {as_long}"),
-        _ => as_long.to_owned(),
+        SpeedChange::Gradual(times) => {
+            let when = "it moved from stage to stage, and".to_owned();
+            (when, times, "in the last one as in the first".to_owned())
+        }
     };
     let load = if is_alike {
         "with as many requests in flight"
@@ -950,13 +946,8 @@ fn how_it_changed<'a>(
     } else {
         "although more requests were in flight"
     };
-    let comma = if matches!(change, SpeedChange::Gradual(_)) {
-        ""
-    } else {
-        ","
-    };
     let times = text::number(times);
-    format!("{when}{comma} a token took {times} times as long {as_long}, {load}")
+    format!("{when} a token took {times} times as long {as_long}, {load}")
 }
 
 /// That the server's speed changed meanwhile, or rose and fell: stages shorter than its period each met a part of it.
