@@ -173,9 +173,7 @@ fn stalls(grid: &Grid<'_>) -> Option<Finding> {
 /// Calls what passes before the first token prefill, where cells of one request at a time tell together what a single one of equal prompts cannot: nobody
 /// waits there, and TTFT grows with the prompt.
 pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
-    let alone = looks.iter().filter(|look| look.concurrency() == Some(1));
-    let mut cells: Vec<(&str, f64, f64)> = alone.filter_map(typical).collect();
-    cells.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let cells = typical_alone(looks);
     let untold = |f: &&mut Finding| f.cause() == Some(Cause::WaitingOrPrefill);
     for finding in found.iter_mut().filter(untold) {
         let own = cells.iter().find(|cell| finding.cells == [cell.0]);
@@ -191,15 +189,16 @@ pub(super) fn tell_prefill(looks: &[Look<'_>], found: &mut [Finding]) {
 
 /// Whether what passes before the first token of a cell of one request at a time is prefill, by the other ones.
 pub(super) fn is_prefill(look: &Look<'_>, looks: &[Look<'_>]) -> bool {
-    let alone = |look: &Look<'_>| look.concurrency() == Some(1);
-    let mut cells: Vec<_> = looks
-        .iter()
-        .filter(|l| alone(l))
-        .filter_map(typical)
-        .collect();
+    let own = typical(look).filter(|_| look.concurrency() == Some(1));
+    own.is_some_and(|own| prefill(look, own, &typical_alone(looks), 0.0).is_some())
+}
+
+/// The cells of one request at a time, by the length of their prompts.
+fn typical_alone<'a>(looks: &'a [Look<'_>]) -> Vec<(&'a str, f64, f64)> {
+    let alone = looks.iter().filter(|look| look.concurrency() == Some(1));
+    let mut cells: Vec<_> = alone.filter_map(typical).collect();
     cells.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let own = typical(look).filter(|_| alone(look));
-    own.is_some_and(|own| prefill(look, own, &cells, 0.0).is_some())
+    cells
 }
 
 /// A cell, its prompt tokens and its TTFT, where half of the first tokens lie near what these make for their prompts.

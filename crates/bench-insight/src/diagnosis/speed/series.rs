@@ -2,8 +2,7 @@
 
 use bench_schema::{Cause, Known};
 
-use super::super::fit::{median, quantile};
-use super::super::fit::{solve, steps_of};
+use super::super::fit::{median, quantile, solve, steps_of};
 use crate::outages::EARLY;
 
 /// Requests below which nothing is told.
