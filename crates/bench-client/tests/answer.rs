@@ -63,6 +63,45 @@ fn the_count_that_a_message_opens_with_is_not_its_length() {
 }
 
 #[test]
+fn usage_is_read_where_some_servers_put_it() {
+    let usage = |closing: &str| {
+        let mut decoder = decoder(AnswerLimits::default());
+        for event in [TOKEN, &format!("data: {closing}\n\n"), "data: [DONE]\n\n"] {
+            decoder.push(event.as_bytes(), ReadMark::default());
+        }
+        let usage = decoder.finish(StreamEnd::Eof).usage;
+        usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+    };
+    let told = Some((Some(7), Some(5)));
+    let seven = r#""usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}"#;
+    let choice = r#"{"index":0,"delta":{},"finish_reason":"stop""#;
+    assert_eq!(usage(&format!(r#"{{"choices":[],{seven}}}"#)), told);
+    assert_eq!(
+        usage(&format!(r#"{{"choices":[{choice},{seven}}}]}}"#)),
+        told
+    );
+    let groq = format!(r#""x_groq":{{"id":"r",{seven}}}"#);
+    assert_eq!(
+        usage(&format!(r#"{{"choices":[{choice}}}],{groq}}}"#)),
+        told
+    );
+    // where it is told twice, what stands in its place counts
+    let both = r#""usage":{"prompt_tokens":1,"completion_tokens":2}"#;
+    assert_eq!(
+        usage(&format!(
+            r#"{{"choices":[{choice},{both}}}],{seven},{groq}}}"#
+        )),
+        told
+    );
+    assert_eq!(
+        usage(&format!(
+            r#"{{"choices":[{choice},"usage":null}}],"x_groq":"r"}}"#
+        )),
+        None
+    );
+}
+
+#[test]
 fn an_event_has_the_arrival_and_the_lag_of_the_read_that_completed_it() {
     let (half, rest) = TOKEN.split_at(20);
     let reads = [(half, mark(0, 10, 15)), (rest, mark(15, 40, 47))];

@@ -1,7 +1,8 @@
 //! OpenAI's own APIs, which most servers copy: `openai-chat`, `openai-completions` and `embeddings`; and what others share with them.
 
 use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::api::{Api, Object, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Length, List, Number, Shape, Text, TextOrList};
@@ -65,6 +66,21 @@ struct OpenAiUsage {
     completion_tokens: Count,
     prompt_tokens_details: Option<TokenDetails>,
     completion_tokens_details: Option<TokenDetails>,
+}
+
+/// A usage where the API has none; anything else is absent.
+fn usage_or_nothing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OpenAiUsage>, D::Error> {
+    Ok(told(&Value::deserialize(from)?))
+}
+
+/// The `usage` of a member that the API does not have.
+fn usage_within<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OpenAiUsage>, D::Error> {
+    Ok(Value::deserialize(from)?.get("usage").and_then(told))
+}
+
+fn told(usage: &Value) -> Option<OpenAiUsage> {
+    let usage = usage.is_object().then_some(usage)?;
+    OpenAiUsage::deserialize(usage).ok()
 }
 
 /// What some servers add about the tokens of a prompt, and of an answer.
@@ -165,6 +181,9 @@ fn finish(reason: Option<&str>, out: &mut Delta) {
 struct Chunk<'a> {
     choices: List<Choice<'a>>,
     usage: Option<OpenAiUsage>,
+    /// Groq's, with the usage of a stream.
+    #[serde(deserialize_with = "usage_within")]
+    x_groq: Option<OpenAiUsage>,
     timings: Option<LlamaTimings>,
     error: ErrorField,
     object: Text<'a>,
@@ -181,6 +200,9 @@ struct Choice<'a> {
     finish_reason: Text<'a>,
     token_ids: Length,
     logprobs: Option<Logprobs>,
+    /// Moonshot's, at the end of a stream.
+    #[serde(deserialize_with = "usage_or_nothing")]
+    usage: Option<OpenAiUsage>,
 }
 
 /// A `delta` or a `message`. Servers send `reasoning` and `reasoning_content` both, with the same text.
@@ -220,17 +242,14 @@ struct Function<'a> {
 
 impl Chunk<'_> {
     fn emit(&self, shape: Shape, whole: bool, out: &mut Delta) {
-        if let Some(usage) = &self.usage {
+        let usage = self.usage();
+        if let Some(usage) = usage {
             usage.emit(out);
         }
         if let Some(timings) = &self.timings {
             timings.emit(out);
         }
-        let generated = self
-            .usage
-            .as_ref()
-            .and_then(|usage| usage.completion_tokens.0)
-            > Some(0);
+        let generated = usage.and_then(|usage| usage.completion_tokens.0) > Some(0);
         for choice in &self.choices.0 {
             match shape {
                 Shape::Chat => choice.emit_chat(whole, generated, out),
@@ -246,6 +265,16 @@ impl Chunk<'_> {
         } else if self.object.get() == Some("error") {
             out.error(self.message.get().unwrap_or("an error without a message"));
         }
+    }
+
+    /// In its place, else elsewhere. Where several choices have one each, nobody knows whether they add up.
+    fn usage(&self) -> Option<&OpenAiUsage> {
+        let in_choice = || match self.choices.0.as_slice() {
+            [only] => only.usage.as_ref(),
+            _ => None,
+        };
+        let usage = self.usage.as_ref().or(self.x_groq.as_ref());
+        usage.or_else(in_choice)
     }
 }
 
