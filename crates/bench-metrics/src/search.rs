@@ -146,6 +146,8 @@ const STEADY: u64 = 12;
 const WAVES: f64 = 4.0;
 /// How sure it is that such a load is within an objective, or beyond it, before it is not asked again.
 const SURE: f64 = 0.99;
+/// A load is plainly higher than another from so many times that on.
+const HIGHER: f64 = 1.25;
 /// Requests of a stage near the crossing, at least and at first at most, in the same unit.
 const STAGE: (u64, u64) = (4, 20);
 /// How far below and above the crossing stages are placed, in log odds: so far apart that they tell the slope too, and where it is told for less.
@@ -306,10 +308,19 @@ impl Search {
         let (all, stages) = (stages, self.told(stages));
         let served = Self::served(all);
         let served = served.filter(|s| s.high.is_some_and(|high| high < CLOSE * s.value));
+        let only_waits = self.only_waits(all);
         let crossing = |(i, attain): (usize, &f64)| {
             let found = crossing(&stages, i, *attain, LONG * self.fewest())?;
+            let waits = served.filter(|_| only_waits);
             Some(if self.whole {
                 self.between(&stages, i, found)
+            } else if let Some(load) = waits {
+                let stages = found.stages.max(BEGUN);
+                Crossing {
+                    load,
+                    stages,
+                    ..found
+                }
             } else {
                 // long stages tell by themselves
                 let is_short = self.patience > self.precision / 2.0 * found.seconds;
@@ -545,6 +556,45 @@ impl Search {
         each.find_map(|(i, attain)| upside_down(stages, i, *attain, long))
     }
 
+    /// The places of a stage that plainly missed an objective, and of a later one of plainly more load that met all of them, the missed one better than by chance and for
+    /// long enough to miss it: no server of one speed does that.
+    pub fn met_after_missed(&self, stages: &[Stage]) -> Option<[usize; 2]> {
+        let is_long = |stage: &Stage| stage.tells() && stage.requests >= self.least(stage.load);
+        let of = |share: &Option<Share>| share.as_ref().map(share_interval);
+        let is_better = |missed: &Stage, met: &Stage| {
+            let mut both = self
+                .attain
+                .iter()
+                .zip(missed.shares.iter().zip(&met.shares));
+            both.any(|(attain, (less, more))| {
+                let ends = of(less).zip(of(more));
+                ends.is_some_and(|(less, more)| less.high < *attain && less.high < more.low)
+            })
+        };
+        let is_met = |stage: &Stage| {
+            let mut each = self.attain.iter().zip(&stage.shares);
+            stage.served.is_none()
+                && each.all(|(attain, share)| share.is_some_and(|own| own.value >= *attain))
+        };
+        let all = || stages.iter().enumerate();
+        let mut pairs = all().flat_map(|before| all().map(move |after| (before, after)));
+        pairs.find_map(|((i, missed), (j, met))| {
+            let is_more = i < j && met.load > HIGHER * missed.load;
+            (is_more && is_long(met) && is_met(met) && is_better(missed, met)).then_some([i, j])
+        })
+    }
+
+    /// Whether no objective limits a wait and every stage met all of them, though answers fell behind the requests of one: what is too much only waits, and the
+    /// capacity is what was answered then.
+    pub fn only_waits(&self, stages: &[Stage]) -> bool {
+        let is_met = |stage: &Stage| {
+            let mut each = self.attain.iter().zip(&stage.shares);
+            each.all(|(attain, share)| share.is_none_or(|own| own.value >= *attain))
+        };
+        let is_behind = stages.iter().any(|stage| stage.served.is_some());
+        !self.whole && self.patience <= 0.0 && is_behind && stages.iter().all(is_met)
+    }
+
     /// Met at any load, or missed at less and met at more.
     fn hopeless(&self, stages: &[Stage]) -> Option<SearchEnd> {
         if self.upside_down(stages).is_some() {
@@ -756,7 +806,6 @@ fn is_over(share: &Share, attain: f64) -> bool {
 /// The load at which an objective is plainly missed and one that is plainly higher at which it is plainly met. Both stages are long enough for queues to build,
 /// else that of the higher load is only too short.
 fn upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Option<(f64, f64)> {
-    const HIGHER: f64 = 1.25;
     /// Standard errors between the two.
     const APART: f64 = 5.0;
     let told = |stage: &Stage| Some((stage.load, (*stage.shares.get(objective)?)?));

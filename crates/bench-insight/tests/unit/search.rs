@@ -1,5 +1,11 @@
-use bench_schema::{ArrivalKind, Interval, Share, SloVerdict};
+use std::collections::BTreeMap;
 
+use bench_schema::{
+    ArrivalKind, Cause, Counts, FailureKind, Finding, Interval, Load, Metric, RunRecord, Share,
+    SloVerdict, Trust, TrustReason, TrustVerdict,
+};
+
+use super::stages::present;
 use super::*;
 
 #[test]
@@ -552,4 +558,83 @@ fn the_next_step_of_a_target_fits_what_ended_the_search() {
     assert!(note(SearchEnd::Budget, Some("it is used up")).ends_with("a larger `--budget`"));
     let client = note(SearchEnd::ClientLimit, Some("the client is the limit"));
     assert!(client.ends_with("the client is the limit"), "{client}");
+}
+
+/// The stages of a search of a server with one replica, and with three from the last stage on.
+#[test]
+fn more_load_that_is_met_after_less_was_missed_is_another_server() {
+    let stages = [
+        (6.51, 0.125, 24, 1.8),
+        (3.26, 0.9, 30, 3.0),
+        (1.63, 1.0, 30, 30.0),
+        (3.02, 1.0, 60, 60.0),
+        (13.0, 1.0, 32, 32.0),
+    ];
+    let stages = stages.map(|(load, within, n, effective)| {
+        let mut cell = stage(false, load, (within, n, n));
+        cell.id = format!("r{load}");
+        cell.slos[0].within = Some(Share {
+            value: within,
+            effective,
+        });
+        cell
+    });
+    let cells = [&[stage(false, 0.0, (1.0, 5, 5))], &stages[..]].concat();
+    let found = spent(false, &cells);
+    assert_eq!((found.stopped, found.value), (SearchEnd::Unsteady, None));
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("13.0 requests/s met the objectives (stage r13) after 6.51 requests/s had missed one (stage r6.51)"),
+        "{why}"
+    );
+    // the other way round it is load
+    let turned = [&cells[..1], &[cells[5].clone()], &cells[1..5]].concat();
+    assert_ne!(spent(false, &turned).stopped, SearchEnd::Unsteady);
+}
+
+/// The stages of a server of six places, whatever waits for them.
+#[test]
+fn an_objective_that_no_rate_misses_is_told_as_one_that_limits_no_wait() {
+    let slo = Slo {
+        metric: Metric::Itl,
+        limit: 1e7,
+        ..p95()
+    };
+    let stages = [(0.0, 5), (26.7, 30), (53.4, 60), (36.2, 600), (47.1, 600)];
+    let cells = stages.map(|(load, n)| {
+        let mut cell = stage(false, load, (1.0, n, n));
+        cell.slos[0].slo = slo.clone();
+        cell.metrics.remove(&Metric::E2eDue);
+        let whole = cell.windows.whole.as_mut().unwrap();
+        whole.served_requests_per_s = (load > 40.0).then_some(40.0);
+        whole.requests_per_s_interval = Some(Interval {
+            low: 39.5,
+            high: 40.5,
+            confidence: 0.95,
+        });
+        cell
+    });
+    let found = spent_on(&slo, false, &cells);
+    assert_eq!(
+        (found.stopped, found.binding),
+        (SearchEnd::Budget, None),
+        "{found:?}"
+    );
+    let why = found.why.unwrap();
+    assert!(
+        why.contains("no rate missed the objectives, which limit no wait")
+            && why.contains("as at 47.1 requests/s")
+            && !why.contains("larger `--budget`"),
+        "{why}"
+    );
+    // one that limits the wait is missed in the end
+    let why = spent(
+        false,
+        &cells.map(|cell| CellRecord {
+            slos: stage(false, 0.0, (1.0, 5, 5)).slos,
+            ..cell
+        }),
+    )
+    .why;
+    assert!(why.unwrap().contains("larger `--budget`"));
 }

@@ -614,6 +614,38 @@ fn answers_that_fall_behind_tell_where_to_measure_and_where_the_capacity_ends() 
     );
 }
 
+/// Six at a time of 150 ms each, so 40/s: whatever is offered, a token takes as long, and what is too much waits for its first one.
+#[test]
+fn the_capacity_of_an_objective_that_limits_no_wait_is_where_answers_fall_behind() {
+    let server = Server::Slots {
+        slots: 6,
+        first: 0.03,
+        gap: 0.006,
+        tokens: 21,
+        drift: (0.0, 1.0),
+    };
+    let objectives = [Objective {
+        of: Of::Gap,
+        limit: 0.01,
+        attain: 0.95,
+    }];
+    for seed in 0..8 {
+        let ask = Search {
+            budget: Budget::Seconds(300.0),
+            ..asked(&server, &objectives)
+        };
+        let done = search(&server, &objectives, &ask, seed);
+        let shown: Vec<_> = done
+            .stages
+            .iter()
+            .map(|s| (s.load, s.requests, s.served))
+            .collect();
+        assert!(ask.only_waits(&done.stages), "{shown:?}");
+        let load = told_by(&ask, &done.stages).unwrap();
+        assert!((load.value / 40.0 - 1.0).abs() < 0.06, "{load:?} {shown:?}");
+    }
+}
+
 /// What anyone serves has no capacity, and a client does not have that many connections.
 #[test]
 fn a_concurrency_that_is_always_met_is_not_doubled_for_ever() {

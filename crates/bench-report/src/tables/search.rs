@@ -70,7 +70,14 @@ pub fn capacity_words(run: &RunRecord) -> Option<String> {
         };
     }
     said += &match found.stopped {
-        SearchEnd::Precise => format!("; within the requested ± {} %", percent(found.precision)),
+        SearchEnd::Precise => {
+            let also = found
+                .why
+                .as_deref()
+                .map(|why| format!("; {}", shortened(why, SENTENCE)));
+            let precise = format!("; within the requested ± {} %", percent(found.precision));
+            precise + &also.unwrap_or_default()
+        }
         SearchEnd::Ended if found.why.is_none() => {
             "; the run ended before the search was complete: run it again".to_owned()
         }
