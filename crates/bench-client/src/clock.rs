@@ -154,15 +154,16 @@ impl Recent {
             *slot = value.get();
         }
         self.seen.set(seen.wrapping_add(1));
-        // Looked at now and then: a read must not pay for a sort.
+        // Looked at now and then: a read must not pay for it.
         if self.seen.get().is_multiple_of(FEWEST) {
             let mut sorted = *self.values.borrow();
             let known = sorted.get_mut(..self.seen.get().min(REMEMBERED));
             let known = known.unwrap_or_default();
-            known.sort_unstable();
-            let usual = known.get((known.len() * 19).div_ceil(20) - 1);
-            self.usual.set(usual.copied().map(Nanos::new));
-            self.longest.set(known.last().copied().map(Nanos::new));
+            let usual = (known.len() * 19).div_ceil(20) - 1;
+            let (_, usual, above) = known.select_nth_unstable(usual);
+            let longest = above.iter().max().unwrap_or(usual);
+            self.longest.set(Some(Nanos::new(*longest)));
+            self.usual.set(Some(Nanos::new(*usual)));
         }
     }
 }

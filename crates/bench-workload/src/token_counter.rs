@@ -284,6 +284,10 @@ impl HfTokenizer {
             let text = match by_bytes {
                 true if has_other_letters(&token) => continue,
                 true if token.is_ascii() => token.into_owned(),
+                // which is a blank
+                true if token.strip_prefix('\u{120}').is_some_and(str::is_ascii) => {
+                    token.chars().skip(1).collect()
+                }
                 _ => match self.tokenizer.decode(&[id], true) {
                     Ok(text) => text,
                     Err(_) => continue,

@@ -261,10 +261,11 @@ pub(crate) fn error_message(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-// The short way through the commonest chunk: one choice, one piece of plain text, nothing else that matters.
+// The short way through the commonest chunks: one choice with a piece of plain text, that which opens an answer, that which ends it, and its
+// usage, with nothing else that matters.
 //
-// Nearly every event of a stream has that shape, and a full parse of it costs more than all else that is done to an event.
-// Anything unusual (an escape, a second choice, a usage, any key that could matter) gives `None`, and serde reads the document.
+// Nearly every event of a stream has such a shape, and a full parse of it costs more than all else that is done to an event.
+// Anything unusual (an escape, a second choice, any key that could matter) gives `None`, and serde reads the document.
 // So this never decides anything that serde would decide otherwise (keys that come twice aside, which serde refuses): a property
 // test holds the two together.
 
@@ -275,23 +276,54 @@ pub(crate) enum Shape {
     Completions,
 }
 
-/// The text of the commonest chunk, if `json` is one and the text is not empty.
-pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<&str> {
+/// What one of the commonest chunks says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skimmed<'a> {
+    /// Empty where there is none.
+    pub(crate) text: &'a str,
+    /// Likewise.
+    pub(crate) finish_reason: &'a str,
+    /// The tokens of the prompt and of the answer, where they are told.
+    pub(crate) usage: [Option<u64>; 2],
+}
+
+/// What `json` says, if it is one of the commonest chunks.
+pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<Skimmed<'_>> {
     let mut cursor = Cursor { json, at: 0 };
-    let mut text = None;
+    let mut choice = None;
+    let mut usage = None;
     cursor.object(|cursor, key| match key {
-        b"choices" if text.is_none() => {
-            text = Some(cursor.only_choice(shape)?);
+        b"choices" if choice.is_none() => {
+            choice = Some(cursor.only_choice(shape)?);
+            Some(())
+        }
+        b"usage" if usage.is_none() => {
+            usage = Some(cursor.usage()?);
             Some(())
         }
         b"id" | b"created" | b"model" | b"system_fingerprint" => cursor.scalar(),
         b"object" => (cursor.string()? != b"error").then_some(()),
-        b"usage" | b"prompt_token_ids" | b"service_tier" => cursor.null(),
+        b"prompt_token_ids" | b"service_tier" => cursor.null(),
         _ => None,
     })?;
     cursor.end()?;
-    let text = std::str::from_utf8(text?).ok()?;
-    Some(text).filter(|text| !text.is_empty())
+    let Choice {
+        text,
+        finish_reason,
+    } = choice?;
+    // one that is not UTF-8 is for the full parse to refuse
+    Some(Skimmed {
+        text: std::str::from_utf8(text).ok()?,
+        finish_reason: std::str::from_utf8(finish_reason).ok()?,
+        usage: usage.unwrap_or_default(),
+    })
+}
+
+/// The only choice of a chunk.
+#[derive(Default)]
+struct Choice<'a> {
+    text: &'a [u8],
+    finish_reason: &'a [u8],
 }
 
 /// What stands before and after the text of an answer's chunks: mostly the same in all of them, so that a chunk is looked through once
@@ -304,17 +336,28 @@ pub(crate) struct Mould {
 
 impl Mould {
     /// What [`skim`] says of a chunk.
-    pub(crate) fn text<'a>(&mut self, json: &'a [u8], shape: Shape) -> Option<&'a str> {
+    pub(crate) fn skim<'a>(&mut self, json: &'a [u8], shape: Shape) -> Option<Skimmed<'a>> {
         if let Some(text) = self.text_within(json) {
-            return Some(text);
+            return Some(Skimmed {
+                text,
+                ..Skimmed::default()
+            });
         }
-        let text = skim(json, shape)?;
-        let (before, rest) = json.split_at_checked(text.as_ptr().addr() - json.as_ptr().addr())?;
-        self.before.clear();
-        self.before.extend_from_slice(before);
-        self.after.clear();
-        self.after.extend(rest.get(text.len()..)?);
-        Some(text)
+        let skimmed = skim(json, shape)?;
+        let Skimmed {
+            text,
+            finish_reason,
+            usage,
+        } = skimmed;
+        if !text.is_empty() && finish_reason.is_empty() && usage == [None; 2] {
+            let at = text.as_ptr().addr() - json.as_ptr().addr();
+            let (before, rest) = json.split_at_checked(at)?;
+            self.before.clear();
+            self.before.extend_from_slice(before);
+            self.after.clear();
+            self.after.extend(rest.get(text.len()..)?);
+        }
+        Some(skimmed)
     }
 
     /// The text of a chunk that is the one looked through but for its text, which is plain.
@@ -340,10 +383,13 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// `[{…}]` with exactly one choice.
-    fn only_choice(&mut self, shape: Shape) -> Option<&'a [u8]> {
+    /// `[{…}]` with exactly one choice, or `[]`.
+    fn only_choice(&mut self, shape: Shape) -> Option<Choice<'a>> {
         self.token(b'[')?;
-        let mut text = None;
+        if self.take(b']') {
+            return Some(Choice::default());
+        }
+        let (mut text, mut finish_reason) = (None, None);
         self.object(|cursor, key| match (key, shape) {
             (b"delta", Shape::Chat) if text.is_none() => {
                 text = Some(cursor.only_content()?);
@@ -353,34 +399,73 @@ impl<'a> Cursor<'a> {
                 text = Some(cursor.string()?);
                 Some(())
             }
-            (b"index", _) => cursor.scalar(),
-            (
-                b"finish_reason" | b"logprobs" | b"token_ids" | b"stop_reason"
-                | b"prompt_token_ids" | b"prompt_logprobs" | b"matched_stop",
-                _,
-            ) => cursor.null(),
+            (b"finish_reason", _) if finish_reason.is_none() => {
+                finish_reason = Some(cursor.string_or_null()?);
+                Some(())
+            }
+            (b"index" | b"stop_reason" | b"matched_stop", _) => cursor.scalar(),
+            (b"logprobs" | b"token_ids" | b"prompt_token_ids" | b"prompt_logprobs", _) => {
+                cursor.null()
+            }
             _ => None,
         })?;
         self.token(b']')?;
-        text
+        let (text, finish_reason) = (text?, finish_reason.unwrap_or_default());
+        // an empty text is a token, unless it ends the answer
+        let is_token = text.is_empty() && shape == Shape::Completions && finish_reason.is_empty();
+        (!is_token).then_some(Choice {
+            text,
+            finish_reason,
+        })
     }
 
-    /// `{"content":"…"}` and nothing beside it.
+    /// `{"content":"…"}` and nothing beside it but a role; empty where there is no content.
     fn only_content(&mut self) -> Option<&'a [u8]> {
-        let mut text = None;
+        let (mut text, mut role) = (None, None);
         self.object(|cursor, key| {
-            if key != b"content" || text.is_some() {
-                return None;
-            }
-            text = Some(cursor.string()?);
-            Some(())
+            let member = match key {
+                b"content" => &mut text,
+                b"role" => &mut role,
+                _ => return None,
+            };
+            let value = Some(cursor.string()?);
+            member.replace(value?).is_none().then_some(())
         })?;
-        text
+        // without a role an empty content is a token
+        let is_token = text.is_some_and(<[u8]>::is_empty) && role.is_none();
+        (!is_token).then_some(text.unwrap_or_default())
+    }
+
+    /// `null`, or counts and nothing else: those of the prompt's and the answer's tokens.
+    fn usage(&mut self) -> Option<[Option<u64>; 2]> {
+        self.space();
+        if self.json.get(self.at) == Some(&b'n') {
+            return self.null().map(|()| [None; 2]);
+        }
+        let (mut prompt, mut completion) = (None, None);
+        self.object(|cursor, key| {
+            let count = match key {
+                b"prompt_tokens" => &mut prompt,
+                b"completion_tokens" => &mut completion,
+                b"total_tokens" => return cursor.scalar(),
+                b"prompt_tokens_details" | b"completion_tokens_details" => return cursor.null(),
+                _ => return None,
+            };
+            cursor.space();
+            let from = cursor.at;
+            cursor.whole_number()?;
+            let digits = std::str::from_utf8(cursor.json.get(from..cursor.at)?).ok()?;
+            count.replace(digits.parse().ok()?).is_none().then_some(())
+        })?;
+        Some([prompt, completion])
     }
 
     /// An object, each of whose values `member` consumes. Every key that is taken twice must be refused there or not matter.
     fn object(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         self.token(b'{')?;
+        if self.take(b'}') {
+            return Some(());
+        }
         loop {
             let key = self.string()?;
             self.token(b':')?;
@@ -404,6 +489,15 @@ impl<'a> Cursor<'a> {
         plain.then_some(text)
     }
 
+    /// A plain string; empty for `null`.
+    fn string_or_null(&mut self) -> Option<&'a [u8]> {
+        self.space();
+        match *self.json.get(self.at)? {
+            b'"' => self.string(),
+            _ => self.null().map(|()| b"".as_slice()),
+        }
+    }
+
     /// `null`, a plain string, or a whole number.
     fn scalar(&mut self) -> Option<()> {
         self.space();
@@ -419,7 +513,7 @@ impl<'a> Cursor<'a> {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let leading_zero = digits > 1 && rest.first() == Some(&b'0');
         self.at += digits;
-        (!leading_zero && digits < 16).then_some(())
+        (!leading_zero && (1..16).contains(&digits)).then_some(())
     }
 
     fn null(&mut self) -> Option<()> {
@@ -431,6 +525,14 @@ impl<'a> Cursor<'a> {
 
     fn token(&mut self, expected: u8) -> Option<()> {
         (self.next()? == expected).then_some(())
+    }
+
+    /// Whether it is next, and then it is taken.
+    fn take(&mut self, byte: u8) -> bool {
+        self.space();
+        let is_next = self.json.get(self.at) == Some(&byte);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     /// The next byte that is no white space.

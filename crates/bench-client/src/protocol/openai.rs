@@ -360,9 +360,17 @@ impl Part<'_> {
 
 fn read(document: Document<'_>, shape: Shape, out: &mut Delta) -> Result<(), DecodeError> {
     if !document.whole
-        && let Some(text) = out.mould().text(document.data, shape)
+        && let Some(chunk) = out.mould().skim(document.data, shape)
     {
-        out.text(Channel::Answer, text);
+        let [prompt, completion] = chunk.usage.map(Count);
+        let usage = OpenAiUsage {
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            ..OpenAiUsage::default()
+        };
+        usage.emit(out);
+        out.text(Channel::Answer, chunk.text);
+        finish(Some(chunk.finish_reason), out);
         return Ok(());
     }
     let chunk: Chunk<'_> = document.parse()?;

@@ -95,7 +95,7 @@ fn an_error_is_told_by_its_message_whatever_its_form() {
 }
 
 fn text(json: &str, shape: Shape) -> Option<&str> {
-    skim(json.as_bytes(), shape)
+    skim(json.as_bytes(), shape).map(|skimmed| skimmed.text)
 }
 
 #[test]
@@ -111,19 +111,50 @@ fn the_chunks_of_real_servers_are_skimmed() {
 }
 
 #[test]
+fn what_opens_an_answer_and_what_ends_it_are_skimmed() {
+    let choice = |choice: &str| format!(r#"{{"choices":[{{"index":0,{choice}}}],"usage":null}}"#);
+    let ends = |json: &str, shape| {
+        let skimmed = skim(json.as_bytes(), shape)?;
+        assert_eq!(skimmed.text, "", "{json}");
+        Some((skimmed.finish_reason.to_owned(), skimmed.usage))
+    };
+    let role = choice(r#""delta":{"role":"assistant","content":""},"finish_reason":null"#);
+    assert_eq!(ends(&role, Shape::Chat), Some((String::new(), [None; 2])));
+    let stop = Some(("stop".to_owned(), [None; 2]));
+    let end = choice(r#""delta":{},"finish_reason":"stop","stop_reason":2"#);
+    assert_eq!(ends(&end, Shape::Chat), stop);
+    let end = choice(r#""text":"","finish_reason":"stop""#);
+    assert_eq!(ends(&end, Shape::Completions), stop);
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":7,"total_tokens":12,"completion_tokens":5,"prompt_tokens_details":null}}"#;
+    let counts = Some((String::new(), [Some(7), Some(5)]));
+    assert_eq!(ends(usage, Shape::Chat), counts);
+    let last = choice(r#""delta":{"content":"a"},"finish_reason":"length""#);
+    let last = skim(last.as_bytes(), Shape::Chat).unwrap();
+    assert_eq!((last.text, last.finish_reason), ("a", "length"));
+}
+
+#[test]
 fn whatever_could_matter_is_left_to_the_full_parse() {
     let choice = |choice: &str| format!(r#"{{"choices":[{{{choice}}}]}}"#);
     let left = [
         choice(r#""delta":{"content":""}"#),
         choice(r#""delta":{"content":"a\n"}"#),
         choice(r#""delta":{"content":null}"#),
-        choice(r#""delta":{"content":"a","role":"assistant"}"#),
+        choice(r#""delta":{"content":"a","role":null}"#),
+        choice(r#""delta":{"content":""},"finish_reason":"stop""#),
+        choice(r#""delta":{"content":"a"},"usage":{}"#),
+        choice(""),
         choice(r#""delta":{"reasoning":"a"}"#),
-        choice(r#""delta":{"content":"a"},"finish_reason":"stop""#),
+        choice(r#""delta":{"content":"a"},"finish_reason":1"#),
         choice(r#""delta":{"content":"a"},"token_ids":[1]"#),
         choice(r#""delta":{"content":"a"}},{"delta":{"content":"b"}"#),
         choice(r#""delta":{"content":"a"},"delta":{"content":"b"}"#),
-        r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":1}}"#.to_owned(),
+        r#"{"choices":[],"usage":{"completion_tokens":-1}}"#.to_owned(),
+        r#"{"choices":[],"usage":{"completion_tokens":1.5}}"#.to_owned(),
+        r#"{"choices":[],"usage":{"completion_tokens":1,"cached_tokens":1}}"#.to_owned(),
+        r#"{"choices":[],"usage":{"completion_tokens":1234567890123456}}"#.to_owned(),
+        r#"{"choices":[],"x_groq":{}}"#.to_owned(),
+        r#"{"usage":{"completion_tokens":1}}"#.to_owned(),
         r#"{"choices":[{"delta":{"content":"a"}}],"error":{"message":"no"}}"#.to_owned(),
         r#"{"created":01,"choices":[{"delta":{"content":"a"}}]}"#.to_owned(),
         r#"{"created":1.5,"choices":[{"delta":{"content":"a"}}]}"#.to_owned(),
@@ -131,7 +162,7 @@ fn whatever_could_matter_is_left_to_the_full_parse() {
         r#"{"choices":[{"delta":{"content":"a"}}]"#.to_owned(),
     ];
     for json in &left {
-        assert_eq!(text(json, Shape::Chat), None, "{json}");
+        assert_eq!(skim(json.as_bytes(), Shape::Chat), None, "{json}");
     }
     assert_eq!(
         skim(
@@ -166,7 +197,7 @@ proptest! {
                 let at = at.index(json.len());
                 json[at] = byte;
             }
-            prop_assert_eq!(mould.text(&json, Shape::Chat), skim(&json, Shape::Chat));
+            prop_assert_eq!(mould.skim(&json, Shape::Chat), skim(&json, Shape::Chat));
         }
     }
 }

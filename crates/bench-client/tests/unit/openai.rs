@@ -8,7 +8,7 @@ use crate::protocol::delta::Taken;
 use crate::protocol::json::parse;
 
 /// What a document told, as far as anyone can see.
-type Told = (Taken, u64, Option<String>, Option<String>, bool);
+type Told = (Taken, u64, Option<String>, Option<String>, Option<Usage>);
 
 fn told(read: impl FnOnce(&mut Delta) -> Result<(), DecodeError>) -> Option<Told> {
     let mut out = Delta::new(Some(usize::MAX));
@@ -20,7 +20,7 @@ fn told(read: impl FnOnce(&mut Delta) -> Result<(), DecodeError>) -> Option<Told
         whole.chars,
         whole.text,
         whole.finish_reason,
-        whole.usage.is_some(),
+        whole.usage,
     ))
 }
 
@@ -68,6 +68,7 @@ fn chunk() -> impl Strategy<Value = Value> {
     let content = "[ -~é世\n\"\\\\]{0,5}".prop_map(Value::from).boxed();
     let delta = prop_oneof![
         4 => content.clone().prop_map(|content| json!({"content": content})),
+        1 => Just(json!({"content": "", "role": "assistant"})),
         1 => object(vec![
             ("content", content.clone()),
             ("role", mostly(json!("assistant"), &[Value::Null])),
@@ -77,11 +78,18 @@ fn chunk() -> impl Strategy<Value = Value> {
     let choice = object(vec![
         ("index", mostly(json!(0), &[json!(1.5), json!("a")])),
         ("delta", delta.boxed()),
-        ("finish_reason", null(&[json!("stop"), json!("")])),
+        (
+            "finish_reason",
+            null(&[json!("stop"), json!(""), json!("abort"), json!(1)]),
+        ),
+        ("stop_reason", null(&[json!(2), json!("x"), json!({})])),
         ("logprobs", null(&[json!({"content": [1, 2]})])),
         ("token_ids", null(&[json!([1, 2]), json!([])])),
     ]);
+    let counts = json!({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10});
+    let odd = json!({"prompt_tokens": 7.0, "completion_tokens": "3", "prompt_tokens_details": {"cached_tokens": 1}});
     let choices = prop_oneof![
+        1 => Just(Vec::new()),
         9 => prop::collection::vec(choice.clone(), 1),
         1 => prop::collection::vec(choice, 0..3),
     ];
@@ -93,7 +101,7 @@ fn chunk() -> impl Strategy<Value = Value> {
         ),
         ("created", mostly(json!(1), &[json!(-1), json!(1e300)])),
         ("choices", choices.prop_map(Value::from).boxed()),
-        ("usage", null(&[json!({"completion_tokens": 3})])),
+        ("usage", null(&[json!(1), json!({}), counts.clone(), odd])),
         ("error", null(&[json!("no")])),
     ])
 }

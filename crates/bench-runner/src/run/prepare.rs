@@ -157,7 +157,10 @@ impl<'a> Run<'a> {
         if let Some(path) = &self.settings.workload.tokenizer {
             let path = path.clone();
             let open = move || HfTokenizer::open(&path).map_err(RunError::Workload);
-            return Ok(Arc::new(aside("tokenizer", open).await??));
+            let counter: Arc<dyn TokenCounter> = Arc::new(aside("tokenizer", open).await??);
+            // To free its hundred thousand texts one by one takes longer than to write the reports, and the process is over then.
+            std::mem::forget(Arc::clone(&counter));
+            return Ok(counter);
         }
         let walkable = |cell: &Cell| cell.stop.requests.is_some_and(|n| n <= MOST_ASKED);
         if let Some(fetcher) = &self.server.fetcher

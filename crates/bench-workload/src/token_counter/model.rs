@@ -187,6 +187,8 @@ const MOST_IDS: u32 = 1 << 24;
 pub(super) struct Bpe {
     by_id: Vec<Option<Arc<str>>>,
     by_text: HashMap<Arc<str>, u32, Mixing>,
+    /// The tokens of single ASCII characters.
+    ascii: Vec<Option<u32>>,
     /// The rank of a pair's merge, and what comes of it.
     merges: HashMap<(u32, u32), (u32, u32), Mixing>,
     /// What stands for a character that is no token.
@@ -198,6 +200,9 @@ pub(super) struct Bpe {
     /// Whether a piece that is a token is that one, whatever the merges say.
     whole_first: bool,
 }
+
+/// Symbols of a piece among which the next merge is looked for one by one.
+const FEW: usize = 24;
 
 /// A token at its place in a piece. One that was merged into the one before it has no length.
 #[derive(Clone, Copy)]
@@ -232,6 +237,10 @@ impl Bpe {
             return symbols;
         }
         let mut symbols = self.characters(piece);
+        if symbols.len() <= FEW {
+            self.merge_few(&mut symbols);
+            return symbols;
+        }
         let mut waiting: BinaryHeap<_> = (0..symbols.len())
             .filter_map(|at| Some(Reverse((self.merge_at(&symbols, at)?.rank, at))))
             .collect();
@@ -263,6 +272,36 @@ impl Bpe {
         symbols
     }
 
+    /// As for many, but looking at all of them each time, which is quicker.
+    fn merge_few(&self, symbols: &mut Vec<Symbol>) {
+        /// Behind any rank.
+        const NONE: (u32, u32) = (u32::MAX, 0);
+        let merge = |symbols: &[Symbol], at: usize| {
+            let pair = symbols.get(at).zip(symbols.get(at + 1));
+            let merge = pair.and_then(|(left, right)| self.merges.get(&(left.id, right.id)));
+            merge.copied().unwrap_or(NONE)
+        };
+        let mut merges: Vec<_> = (0..symbols.len()).map(|at| merge(symbols, at)).collect();
+        loop {
+            let least = merges.iter().copied().enumerate();
+            let least = least.min_by_key(|(_, merge)| *merge);
+            let Some((at, (_, id))) = least.filter(|(_, merge)| *merge != NONE) else {
+                return;
+            };
+            let gone = symbols.remove(at + 1);
+            merges.remove(at + 1);
+            if let Some(symbol) = symbols.get_mut(at) {
+                symbol.id = id;
+                symbol.len += gone.len;
+            }
+            for at in [at.wrapping_sub(1), at] {
+                if let Some(slot) = merges.get_mut(at) {
+                    *slot = merge(symbols, at);
+                }
+            }
+        }
+    }
+
     /// The characters of a piece as tokens. One that is none, and that nothing stands for, is left out.
     fn characters(&self, piece: &str) -> Vec<Symbol> {
         let mut symbols = Vec::with_capacity(piece.len());
@@ -271,7 +310,11 @@ impl Bpe {
             let mut buffer = [0; 4];
             let text: &str = character.encode_utf8(&mut buffer);
             let len = text.len();
-            if let Some(&id) = self.by_text.get(text) {
+            let known = match self.ascii.get(character as usize) {
+                Some(known) => *known,
+                None => self.by_text.get(text).copied(),
+            };
+            if let Some(id) = known {
                 self.push_unknown(&mut symbols, unknown.take());
                 push(&mut symbols, id, len);
             } else if let Some(ids) = self.of_bytes(text) {
@@ -369,6 +412,11 @@ impl<'de> Visitor<'de> for BpeVisitor {
             }
         }
         refuse(!is_bpe || bpe.merges.is_empty())?;
+        let of_ascii = |byte: u8| {
+            bpe.by_text
+                .get(char::from(byte).encode_utf8(&mut [0; 4]) as &str)
+        };
+        bpe.ascii = (0..128).map(|byte| of_ascii(byte).copied()).collect();
         if let Some(token) = unknown {
             let id = bpe.by_text.get(token.as_str());
             refuse(id.is_none())?;

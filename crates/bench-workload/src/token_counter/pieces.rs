@@ -26,7 +26,7 @@ const LONGEST_KEPT: usize = 64;
 const TRIALS: u64 = 24;
 const TRIAL_PARTS: u64 = 40;
 /// Words whose pieces are looked at before the model is asked directly.
-const CUT_TRIALS: usize = 128;
+const CUT_TRIALS: usize = 32;
 
 /// The counts of words by one tokenizer.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl Pieces {
         let Some(anchor) = anchor else {
             return Ok(None);
         };
-        let follows = anchor.is_one(tokenizer, &format!(" {word}"))?;
+        let follows = anchor.is_one(tokenizer, &[" ", word].concat())?;
         let alone = anchor.is_one(tokenizer, word)?;
         Ok(follows.zip(alone))
     }
@@ -227,7 +227,7 @@ impl Anchor {
     /// What the model sees of a part that is a word of small letters, with the blank before it or alone, where it can be asked directly.
     fn piece<'p>(&self, part: &'p str) -> Option<Cow<'p, str>> {
         match part.strip_prefix(' ') {
-            Some(word) if is_of_letters(word) => Some(Cow::from(format!("{}{word}", self.blank?))),
+            Some(word) if is_of_letters(word) => Some(Cow::from([self.blank?, word].concat())),
             None if is_of_letters(part) => self.cut.map(|_| Cow::from(part)),
             _ => None,
         }
