@@ -53,9 +53,9 @@ impl Arrivals {
     /// without one, over the time in which they give the extent's arrivals. The times of a trace come with its requests,
     /// not from here.
     ///
-    /// A Poisson or gamma process of n arrivals at a steady rate is stretched so that the n-th is due at exactly n / rate: a
+    /// A Poisson or gamma process of n arrivals is stretched so that the n-th is due when the rate, steady or moving, makes n: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
-    /// distribution and their CoV. One that its duration ends first has rate × duration requests, the last of them due at its end.
+    /// distribution and their CoV. One that its duration ends first has as many requests as the rate makes in it, the last of them due at its end.
     ///
     /// # Errors
     /// Where a rate or a parameter is not above 0, where a moving rate has no extent, for a series whose file cannot be
@@ -99,11 +99,9 @@ impl Arrivals {
                 });
             }
         };
-        let stretch = match kind {
-            ArrivalKind::Poisson | ArrivalKind::Gamma { .. } => {
-                gaps.stretch(rate_per_s, extent, draw.clone())
-            }
-            _ => 1.0,
+        let stretch = match gaps {
+            Gaps::Exponential | Gaps::Gamma { .. } => gaps.stretch(&curve, extent, draw.clone()),
+            Gaps::Even | Gaps::Groups { .. } => 1.0,
         };
         Ok(Self {
             gaps,
@@ -118,14 +116,16 @@ impl Arrivals {
 
 impl Gaps {
     /// The factor on the gaps that makes the plan's requests as many as its rate asks for.
-    fn stretch(&self, rate_per_s: f64, extent: Extent, mut draw: Draw) -> f64 {
-        let by_time = extent.duration.map(|end| rate_per_s * end.as_secs_f64());
+    fn stretch(&self, curve: &RateCurve, extent: Extent, mut draw: Draw) -> f64 {
+        let end = extent.duration.map(Nanos::as_secs_f64);
+        let by_time = end.map(|end| curve.area_at(end));
         let by_number = extent.arrivals.map(|n| n as f64);
         let (count, area) = match (by_number, by_time) {
             (Some(n), area) if area.is_none_or(|area| n < area) => (n, n),
             // The last request is due as the time ends: a microsecond before, since what is due at its end belongs to it no longer.
             (_, Some(area)) => {
-                let before = (rate_per_s * 1e-6).max(area * 1e-9).min(area / 2.0);
+                let just = end.map_or(area, |end| curve.area_at(end - 1e-6));
+                let before = (area - just).max(area * 1e-9).min(area / 2.0);
                 (area.round().max(1.0), area - before)
             }
             _ => return 1.0,
@@ -312,6 +312,17 @@ impl RateCurve {
             pieces: kept,
             last_rate,
         })
+    }
+
+    /// How many requests have become due after so many seconds.
+    fn area_at(&self, seconds: f64) -> f64 {
+        let within = self.pieces.iter().map(|piece| {
+            let passed = (seconds - piece.from).clamp(0.0, piece.length);
+            let slope = (piece.end_rate - piece.rate) / piece.length;
+            piece.rate * passed + 0.5 * slope * passed * passed
+        });
+        let length: f64 = self.pieces.iter().map(|piece| piece.length).sum();
+        within.sum::<f64>() + self.last_rate * (seconds - length).max(0.0)
     }
 
     /// Seconds at which this many requests have become due; `None` where they never do.

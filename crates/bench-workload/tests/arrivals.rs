@@ -96,6 +96,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_plan_of_a_moving_rate_has_the_requests_that_its_rate_makes(seed in any::<u64>(), seconds in 5_i64..60, from in 0.0..20.0_f64, to in 0.0..20.0_f64, steps in any::<bool>()) {
+        prop_assume!(from + to > 1.0);
+        let kind = if steps {
+            ArrivalKind::Steps { rates_per_s: vec![from, to] }
+        } else {
+            ArrivalKind::Ramp { from_per_s: from, to_per_s: to }
+        };
+        let duration = Nanos::from_secs(seconds);
+        let extent = Extent { arrivals: None, duration: Some(duration) };
+        let due = arrivals(&kind, extent, seed).take_while(|at| *at < duration).count() as f64;
+        let asked = (0.5 * (from + to) * seconds as f64).round();
+        prop_assert!((due - asked).abs() <= 1.0, "{due} of {asked}");
+        // by number, the last is due where the rate has made as many
+        let extent = Extent { arrivals: Some(50), duration: None };
+        let last = arrivals(&kind, extent, seed).take(50).last().unwrap();
+        let length = 50.0 / (0.5 * (from + to));
+        prop_assert!((last.as_secs_f64() - length).abs() < 1e-3 * length, "{last} of {length} s");
+    }
+}
+
 #[test]
 fn times_of_a_plan_that_ends_by_time_are_uniform_over_it() {
     // Given its number, the times of a Poisson process are independent and uniform.

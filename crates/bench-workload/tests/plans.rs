@@ -85,7 +85,7 @@ fn due_times_of_every_process_are_the_same_on_every_machine() -> Result<(), Prob
                 from_per_s: 1.0,
                 to_per_s: 9.0,
             },
-            "f25a236748fe7f72",
+            "06b31a35ca721e1b",
         ),
     ];
     let mut found = Vec::new();
