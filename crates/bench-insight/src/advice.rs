@@ -110,9 +110,13 @@ fn as_key(parameter: &str) -> String {
 
 /// How to measure what a parameter does: what to write into the command of `--server`, and the `--vary` that goes with it. `None` of a parameter that no command
 /// line has.
-pub fn how_to_vary(advice: &Advice) -> Option<(String, String)> {
+///
+/// How many requests run at once is varied from what the finding saw: below that where fewer are to run, above it where more are.
+pub fn how_to_vary(advice: &Advice, finding: &Finding) -> Option<(String, String)> {
     let parameter = advice.parameter.as_deref()?;
-    let values = row(parameter)?.next()?;
+    let usual = row(parameter)?.next()?;
+    let seen = at_once(finding).and_then(|n| around(advice.action, n));
+    let values = seen.as_deref().unwrap_or(usual);
     let name = as_key(parameter);
     Some(match (values, parameter.starts_with("--")) {
         ("switch", _) => (
@@ -129,6 +133,25 @@ pub fn how_to_vary(advice: &Advice) -> Option<(String, String)> {
             format!("--vary {name}={values}"),
         ),
     })
+}
+
+/// How many requests ran at once.
+fn at_once(finding: &Finding) -> Option<f64> {
+    let figure = |known: Known| finding.figure(&known.into());
+    figure(Known::Running).or_else(|| figure(Known::InFlight))
+}
+
+/// Limits of so many at once that would show what the action does; none of too few.
+fn around(action: Action, at_once: f64) -> Option<String> {
+    const FEWEST: u64 = 4;
+    let n = bench_schema::whole(at_once.ceil());
+    let values = match action {
+        Action::RunFewerAtOnce => [n / 4, n / 2, n],
+        Action::RunMoreAtOnce => [n, 2 * n, 4 * n],
+        _ => return None,
+    };
+    let values = values.map(|n| n.to_string()).join(",");
+    (n >= FEWEST).then_some(values)
 }
 
 /// Whether slow requests have nothing in common that was told.

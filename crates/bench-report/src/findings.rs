@@ -504,8 +504,8 @@ pub fn advice(advice: &Advice) -> String {
 }
 
 /// The same, with how to measure what the parameter does.
-pub(crate) fn advice_to_measure(of: &Advice) -> String {
-    match bench_insight::how_to_vary(of) {
+pub(crate) fn advice_to_measure(of: &Advice, finding: &Finding) -> String {
+    match bench_insight::how_to_vary(of, finding) {
         Some((word, vary)) => {
             let what = advice(of);
             format!("{what} (to measure it: --server 'COMMAND {word}' {vary})")

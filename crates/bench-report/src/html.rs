@@ -358,7 +358,7 @@ fn finding(finding: &Finding) -> Markup {
                     @for (lead, words) in reasons { p { em { (lead) ":" } " " (Plain(&words)) } }
                     @if !finding.advice.is_empty() {
                         p { em { "Try:" } }
-                        ol { @for advice in &finding.advice { li { (Plain(&words::advice_to_measure(advice))) } } }
+                        ol { @for advice in &finding.advice { li { (Plain(&words::advice_to_measure(advice, finding))) } } }
                     }
                 }
             }

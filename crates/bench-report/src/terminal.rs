@@ -399,7 +399,10 @@ fn findings(told: &[&Finding], most: usize, more: usize) -> Option<String> {
         let words = text::heading(&words::placed(finding));
         out.push_str(&paragraph(&format!("{}. ", i + 1), &words));
         if let Some(advice) = finding.advice.first() {
-            out.push_str(&paragraph("   try: ", &words::advice_to_measure(advice)));
+            out.push_str(&paragraph(
+                "   try: ",
+                &words::advice_to_measure(advice, finding),
+            ));
         }
     }
     if more > 0 {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::draft::Draft;
 
 /// A server of a kind that tells nothing else.
 fn a(kind: &str) -> ServerRecord {
@@ -54,8 +55,8 @@ fn no_cause_no_advice() {
 #[test]
 fn a_parameter_comes_with_the_line_that_tries_it() {
     let told = |kind| {
-        let advice = of(&Finding::new(Cause::Queueing, 0.5), &a(kind)).swap_remove(0);
-        how_to_vary(&advice)
+        let finding = Finding::new(Cause::Queueing, 0.5);
+        how_to_vary(&of(&finding, &a(kind)).swap_remove(0), &finding)
     };
     let line = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
     assert_eq!(
@@ -73,13 +74,37 @@ fn a_parameter_comes_with_the_line_that_tries_it() {
         )
     );
     assert_eq!(told("tensorrt_llm"), None);
-    let switch = of(&Finding::new(Cause::HeadOfLine, 0.5), &a("vllm")).swap_remove(0);
+    let finding = Finding::new(Cause::HeadOfLine, 0.5);
+    let switch = of(&finding, &a("vllm")).swap_remove(0);
     assert_eq!(
-        how_to_vary(&switch),
+        how_to_vary(&switch, &finding),
         line(
             "{enable_chunked_prefill}",
             "--vary 'enable_chunked_prefill=,--enable-chunked-prefill'"
         )
+    );
+}
+
+#[test]
+fn a_limit_of_requests_is_varied_from_what_was_seen() {
+    let vary = |cause: Cause, figure: Known, n: f64| {
+        let finding = Draft::new(cause, 0.5).because(figure, n).done().unwrap();
+        let advice = of(&finding, &a("vllm")).swap_remove(0);
+        how_to_vary(&advice, &finding).unwrap().1
+    };
+    let slows = Cause::DecodeSlowsWithLoad;
+    assert_eq!(
+        vary(slows, Known::InFlight, 21.6),
+        "--vary max_num_seqs=5,11,22"
+    );
+    assert_eq!(
+        vary(Cause::Queueing, Known::Running, 8.0),
+        "--vary max_num_seqs=8,16,32"
+    );
+    // of so few nothing is to be limited
+    assert_eq!(
+        vary(slows, Known::InFlight, 3.0),
+        "--vary max_num_seqs=64,128,256"
     );
 }
 

@@ -204,7 +204,7 @@ fn finding(finding: &Finding, longest: usize) -> String {
     let advice: Vec<String> = finding
         .advice
         .iter()
-        .map(words::advice_to_measure)
+        .map(|advice| words::advice_to_measure(advice, finding))
         .collect();
     if !advice.is_empty() {
         out.push_str(&format!("   *Try:* {}.\n", safe(&advice.join("; "))));
