@@ -7,6 +7,7 @@ mod fit;
 mod fold;
 mod head_of_line;
 mod healthy;
+mod held_back;
 mod late;
 mod load;
 mod look;
@@ -360,7 +361,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>], change: Option<&Change>) -> 
     found.extend(
         [
             load::overload(look),
-            first_token::held_back(look),
+            held_back::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref()),
             head_of_line::head_of_line(look, unexplained::COSTS),

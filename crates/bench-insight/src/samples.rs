@@ -36,6 +36,8 @@ pub struct RequestSample {
     pub events: u32,
     /// Moments at which these came: a server that guesses tokens ahead sends several at one.
     pub moments: u32,
+    /// How many of these came with the first.
+    pub at_first: u32,
     /// Tokens of reasoning that the server made before the first it sent, by its own count.
     pub hidden_tokens: Option<u32>,
     /// Prompt tokens that the server found in its prefix cache, where it tells.
@@ -44,6 +46,8 @@ pub struct RequestSample {
     pub endpoint: u32,
     /// Gaps between content events that stand out: when each began, and its length in ns. At most 32, the longest, in order of time.
     pub stalls: Box<[(Stamp, f64)]>,
+    /// Moments that part its content events into 2, 4, … equal numbers: absent where it has few, and in cells of very many requests.
+    pub parts: Box<[Stamp]>,
     /// Label of the kind of request.
     pub use_case: Option<Box<str>>,
     /// Whether its connection ended before a byte of the answer, and it was asked again on another.
@@ -163,6 +167,14 @@ pub(crate) const STANDS_OUT: f64 = 4.0;
 const BUNDLES: usize = 4;
 /// Of the mean gap, what is none.
 pub(crate) const NOTHING: f64 = 0.05;
+/// Events of a part of an answer, at least.
+const PART: usize = 8;
+/// Into how many parts an answer is divided, at most.
+const MOST_PARTS: usize = 64;
+/// Moments of them that are kept of a cell; of more, every second.
+const MOST_PARTED: usize = 4_096;
+/// So many requests of a cell tell by themselves how its speed changes; of more, no parts are kept.
+pub(crate) const FEW: usize = 1_000;
 /// Gaps that are kept of one answer.
 const MOST_STALLS: usize = 32;
 /// Answers of the warm-up that are kept, the last to end.
@@ -176,6 +188,9 @@ pub struct SampleKeeper {
     completed: PackedSamples,
     seen: u64,
     most: usize,
+    /// Into how many parts an answer is divided now, and how many moments that took.
+    most_parts: usize,
+    parted: usize,
 }
 
 impl SampleKeeper {
@@ -190,6 +205,8 @@ impl SampleKeeper {
             completed: PackedSamples::default(),
             seen: 0,
             most: MOST_SAMPLES,
+            most_parts: MOST_PARTS,
+            parted: 0,
         }
     }
 
@@ -217,7 +234,11 @@ impl SampleKeeper {
         }
         match record.wire.outcome {
             Outcome::Completed => {
-                if let Some(completed) = sample(record) {
+                if let Some(mut completed) = sample(record) {
+                    if self.completed.len() < FEW {
+                        completed.parts = parts(record, self.most_parts);
+                        self.parted += completed.parts.len();
+                    }
                     self.completed.push(&completed);
                 }
             }
@@ -233,6 +254,23 @@ impl SampleKeeper {
             kept.lost.retain(|_| every_second(&mut index));
             kept.stopped.retain(|_| every_second(&mut index));
             kept.keep_every *= 2;
+        }
+        self.keep_fewer_parts();
+    }
+
+    /// Halves the numbers of parts until their moments have room.
+    fn keep_fewer_parts(&mut self) {
+        while self.parted > MOST_PARTED && self.most_parts > 1 {
+            self.most_parts /= 2;
+            self.parted = 0;
+            for mut request in std::mem::take(&mut self.completed).into_requests() {
+                while request.parts.len() >= self.most_parts {
+                    let every_second = request.parts.iter().skip(1).step_by(2);
+                    request.parts = every_second.copied().collect();
+                }
+                self.parted += request.parts.len();
+                self.completed.push(&request);
+            }
         }
     }
 
@@ -337,12 +375,14 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         output_tokens: record.output_tokens.map(narrow),
         events: narrow(wire.events.len() as u64),
         moments: narrow(moments as u64),
+        at_first: narrow(at_first(record) as u64),
         hidden_tokens: record.hidden_tokens().filter(|n| *n > 0).map(narrow),
         cached_tokens: (wire.usage.as_ref())
             .and_then(|usage| usage.cached_tokens)
             .map(narrow),
         endpoint: wire.connection.endpoint,
         stalls,
+        parts: Box::default(),
         use_case: record.use_case.as_deref().map(Box::from),
         replaced: wire.connection.replaced > 0,
         read_late: is_read_late(wire),
@@ -419,6 +459,34 @@ fn stalls(record: &RequestRecord) -> (Box<[(Stamp, f64)]>, usize) {
     found.truncate(MOST_STALLS);
     found.sort_by_key(|(at, _)| *at);
     (found.into(), moments)
+}
+
+/// The moments at which an answer's parts end, but for the last.
+fn parts(record: &RequestRecord, most: usize) -> Box<[Stamp]> {
+    let gaps = record.wire.events.len().saturating_sub(1);
+    let Some(halvings) = (gaps / PART).min(most).checked_ilog2().filter(|n| *n > 0) else {
+        return Box::default();
+    };
+    let parts = 1_usize << halvings;
+    let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
+    let ends = (1..parts).filter_map(|part| stamps.get(part * gaps / parts));
+    ends.copied().collect()
+}
+
+/// How many events come at the moment of the first.
+fn at_first(record: &RequestRecord) -> usize {
+    let events = &record.wire.events;
+    let gaps = events.len().saturating_sub(1) as f64;
+    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        return 0;
+    };
+    let nothing = NOTHING * (last - first).as_f64() / gaps;
+    let mut from = first;
+    let with_it = events.stamps().skip(1).take_while(|at| {
+        let gap = *at - std::mem::replace(&mut from, *at);
+        gap.as_f64() < nothing
+    });
+    1 + with_it.count()
 }
 
 /// The usual time from one event to the next, however unevenly they travel: over eight of them, where there are as many.

@@ -321,7 +321,7 @@ names! {
         ClientOther "client_other" "Whatever else limits the client.";
         ReplicaRatio "replica_ratio" "Times of one endpoint over the others'.";
         ReplicaShare "replica_share" "Share of the requests that it served.";
-        EventsAtOnce "events_at_once" "Content events of an answer, all of which come at one moment.";
+        EventsAtOnce "events_at_once" "Content events that come at one moment.";
         SlowShare "slow_share" "Share of the requests that are slow for their lengths.";
         TokensOverClient "tokens_over_client" "Output tokens that the server counts, over those that the client received.";
         SlowRatio "slow_ratio" "Their time over that of the quick quarter.";

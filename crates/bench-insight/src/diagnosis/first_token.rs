@@ -16,7 +16,7 @@ use crate::signals::Signal;
 use crate::view;
 
 /// Share of E2E from which waiting costs users something.
-const WAITING: f64 = 0.1;
+pub(super) const WAITING: f64 = 0.1;
 /// The same where it is only inferred from quicker prompts at lower load: those of one wave wait for each other's prefill.
 const INFERRED: f64 = 0.25;
 /// Share of E2E from which prefill does.
@@ -40,17 +40,17 @@ struct Waited {
 }
 
 /// Shares of E2E until the first token.
-struct Start {
-    ttft: f64,
+pub(super) struct Start {
+    pub(super) ttft: f64,
     /// Of that, what tokens take that the server tells and does not send, or that are kept until several can be sent.
     hidden: f64,
-    e2e: f64,
+    pub(super) e2e: f64,
     /// The usual time from one token to the next.
     gap: Option<f64>,
 }
 
 impl Start {
-    fn of(look: &Look<'_>) -> Option<Self> {
+    pub(super) fn of(look: &Look<'_>) -> Option<Self> {
         let ttft = look
             .mean(|r| r.ttft)
             .or_else(|| view::mean(look.cell, Metric::Ttft))?;
@@ -192,54 +192,6 @@ pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
         Some(told) if told.queue > told.prefill => queueing(look, told, cost.min(told.queue)),
         _ => either(look, cost, told.map(|told| told.queue)),
     }
-}
-
-/// First tokens that the server made long before they arrived: by its own count, or because no model makes a whole answer at one moment.
-pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
-    let start = Start::of(look)?;
-    let told = crate::server_phases::held_back(look.cell);
-    // What its scheduler does not count may be its own as well: of some requests, or for a time, it is told as that.
-    let of_server = told.is_some_and(|(figure, _)| figure == Known::ScheduledTtft);
-    if of_server && late::late(look).is_some_and(|late| late.are_apart()) {
-        return None;
-    }
-    let whole = events_at_once(look).filter(|_| told.is_none());
-    let kept = match (told, whole) {
-        (Some((_, own)), _) => start.ttft - own,
-        // Of tokens that take about the same time each.
-        (None, Some(events)) => start.ttft * (1.0 - 1.0 / events),
-        (None, None) => return None,
-    };
-    let cost = kept / start.e2e;
-    (cost >= WAITING).then_some(())?;
-    let part = late::late(look).filter(|_| told.is_some());
-    Draft::in_cell(Cause::HeldBack, cost, look.cell)
-        .because(Known::LateShare, part.map(|late| late.share))
-        .because(Known::Ttft, start.ttft)
-        .because(
-            told.map_or(Known::ServerTtft, |told| told.0),
-            told.map(|told| told.1),
-        )
-        .because(Known::EventsAtOnce, whole)
-        .because(Known::TtftShare, start.ttft / start.e2e)
-        .refuted_by(Experiment::BesideTheServer)
-        .done()
-}
-
-/// Content events of an answer at the median, where nine of ten answers of several come at one moment.
-fn events_at_once(look: &Look<'_>) -> Option<f64> {
-    /// Fewer may share a step of the server's.
-    const SEVERAL: u32 = 8;
-    /// Share of E2E after the first event up to which there is nothing but the first.
-    const NOTHING: f64 = 0.01;
-    let requests = || look.seen.iter().map(|s| s.request);
-    let is_whole = |r: &&RequestSample| {
-        let after = r.ttft.map(|ttft| r.e2e() - ttft);
-        r.events >= SEVERAL && after.is_some_and(|after| after <= NOTHING * r.e2e())
-    };
-    let whole = requests().filter(is_whole).count();
-    (whole >= FEWEST && whole * 10 >= look.seen.len() * 9).then_some(())?;
-    median(requests().map(|r| f64::from(r.events)).collect())
 }
 
 /// The server's own queue time, or that of its answers.
@@ -614,7 +566,7 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
 }
 
 /// Requests that are needed on each side.
-const FEWEST: usize = 5;
+pub(super) const FEWEST: usize = 5;
 /// TTFT with a known beginning over that without, up to which the cache helps.
 const QUICKER: f64 = 0.7;
 

@@ -99,7 +99,7 @@ const EXPLAINS: &[Explains] = &[
     ),
     // What keeps first tokens keeps the others too.
     explains(Cause::HeldBack, &[WAITING, PREFILL, DECODE]),
-    up_to(1.0, Cause::HeldBack, &[LEVELS]),
+    up_to(1.0, Cause::HeldBack, &[LEVELS, UNEXPLAINED]),
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
     up_to(
         1.2,

@@ -6,7 +6,7 @@ use bench_schema::{Cause, Experiment, Finding, Known};
 
 use super::fit::{median, squares, two_levels};
 use super::look::Look;
-use super::unexplained::{ALIKE, COSTS, FEWEST, are_two_kinds};
+use super::unexplained::{ALIKE, COSTS, FEWEST, OF_A_KIND, are_two_kinds};
 use crate::draft::Draft;
 
 /// Over the quick quarter's of as long prompts, a first token that is late.
@@ -62,6 +62,15 @@ fn firsts(look: &Look<'_>) -> Vec<First> {
 
 /// Those of a part of the requests: few are chance, and most are no kind of their own.
 pub(super) fn late(look: &Look<'_>) -> Option<Late> {
+    late_of(look, FEWEST, OF_A_KIND)
+}
+
+/// The same of so few that nobody knows what they are.
+pub(super) fn of_few(look: &Look<'_>) -> Option<Late> {
+    late_of(look, 10, 2)
+}
+
+fn late_of(look: &Look<'_>, fewest: usize, of_a_kind: usize) -> Option<Late> {
     const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
     /// Of the variance of being late or not, what one change leaves of it.
     const LEFT: f64 = 0.3;
@@ -77,10 +86,10 @@ pub(super) fn late(look: &Look<'_>) -> Option<Late> {
         cost: beyond.sum::<f64>() / look.taken(),
         ratio: median(late)?,
         are_a_level: two.is_some_and(|two| two.left <= LEFT * squares(kinds.iter().copied())),
-        are_a_kind: are_of_two_kinds(&all),
+        are_a_kind: are_of_two_kinds(&all, of_a_kind),
         are_overtaken: are_overtaken(&all),
     };
-    (look.seen.len() >= FEWEST && PART.contains(&found.share)).then_some(found)
+    (look.seen.len() >= fewest && PART.contains(&found.share)).then_some(found)
 }
 
 /// Late first tokens that cost something. Arrivals by chance wait for each other, but for no longer than those that come after them.
@@ -98,10 +107,10 @@ pub(super) fn late_kind(look: &Look<'_>) -> Option<Finding> {
     is_told.then(|| late.finding(look))?
 }
 
-fn are_of_two_kinds(firsts: &[First]) -> bool {
+fn are_of_two_kinds(firsts: &[First], fewest: usize) -> bool {
     let usual = median(firsts.iter().map(|f| f.quick).collect()).unwrap_or(0.0);
     let apart = |longer: fn(&First, f64) -> f64| {
-        are_two_kinds(firsts.iter().map(|f| longer(f, usual)).collect())
+        are_two_kinds(firsts.iter().map(|f| longer(f, usual)).collect(), fewest)
     };
     apart(|f, _| f.took / f.quick) || apart(|f, usual| f.took - f.quick + usual)
 }

@@ -4,15 +4,19 @@
 //! where nothing changed. Both are fitted together, over all cells in order of time, so that neither takes what the other explains: a change of load is no
 //! change of the server, and slower answers of which more are in flight are not explained by these. Of the shapes of `s(t)` the one is told that leaves least.
 
+mod parts;
 mod series;
 
 use bench_schema::{Cause, Experiment, Finding, Known, Stamp};
 
 use super::fit::{median, quantile};
 use super::look::{Look, Seen};
+use super::spans::UnderWay;
 use super::{first_token, load, over_time};
 use crate::draft::Draft;
+use crate::samples::FEW;
 use crate::view;
+use parts::{Span, keep_undisturbed, may_move, spans};
 use series::{Columns, Fitted, Point, Series, Shape, each, ends};
 
 /// A speed that changed.
@@ -62,7 +66,8 @@ impl Series {
             let is_level = [Known::LevelBefore, Known::LevelAfter].contains(&figure);
             draft = draft.because(figure, value / if is_level { typical } else { 1.0 });
         }
-        let draft = draft.because(Known::Requests, self.points.len() as f64);
+        let requests = self.points.iter().filter(|p| p.once > 0.0).count();
+        let draft = draft.because(Known::Requests, requests as f64);
         let finding = draft.refuted_by(experiment).done()?;
         Some(Change {
             costs,
@@ -166,13 +171,13 @@ fn of_tokens(points: &[Point]) -> Vec<Vec<f64>> {
     columns.extend(rising(&column(points, |p| p.beside), 0.5));
     columns.push(column(points, |p| p.prompt));
     columns.push(column(points, |p| p.gaps));
-    columns.push(column(points, |p| 1.0 / p.gaps));
+    columns.push(column(points, |p| p.once));
     columns
 }
 
 /// The same where neither load nor lengths make a difference.
 fn plain_tokens(points: &[Point]) -> Vec<Vec<f64>> {
-    vec![column(points, |_| 1.0), column(points, |p| 1.0 / p.gaps)]
+    vec![column(points, |_| 1.0), column(points, |p| p.once)]
 }
 
 /// The same of whole requests: each part takes as long as the other ones.
@@ -261,18 +266,35 @@ const EARLY_OF_SEVERAL: f64 = 0.3;
 const LEFT: f64 = 0.5;
 
 fn of_tokens_in(looks: &[&Look<'_>]) -> Option<Change> {
-    // of bundles, which tokens share a tick is chance
-    let one_by_one = |look: &&&Look<'_>| !view::in_bundles(look.cell);
-    let one_by_one = looks.iter().filter(one_by_one).copied();
-    let points = of_each(one_by_one, tokens);
-    let all: usize = looks.iter().map(|look| look.seen.len()).sum();
     let swings = are_of_one_cell(looks) && looks.iter().any(|look| look.rhythm().is_some());
-    if points.len() * 2 < all || swings {
-        return None;
-    }
-    let series = series(points, [of_tokens, plain_tokens], looks)?;
-    let change = series.change(LEFT).filter(|of| series.moves_most(of))?;
-    series.told(change, looks)
+    let told = |in_parts: bool| {
+        // of bundles, which tokens share a tick is chance
+        let one_by_one = looks.iter().filter(|look| !view::in_bundles(look.cell));
+        let mut points = of_each(one_by_one.copied(), |look| tokens(look, in_parts));
+        let all: usize = looks.iter().map(|look| look.seen.len()).sum();
+        let enough = if in_parts {
+            (series::FEWEST..FEW).contains(&all) && points.len() > all
+        } else {
+            points.len() * 2 >= all
+        };
+        let is_open = looks.iter().any(|look| look.is_open());
+        let enough =
+            enough && (!in_parts || keep_undisturbed(&mut points, is_open) && may_move(&points));
+        let mut series = enough.then(|| series(points, [of_tokens, plain_tokens], looks))??;
+        if in_parts {
+            series.are_parts();
+        }
+        let moves = |of: &Fitted| {
+            if in_parts {
+                series.is_of_parts(of)
+            } else {
+                series.moves_most(of)
+            }
+        };
+        series.told(series.change(LEFT).filter(moves)?, looks)
+    };
+    let told = || told(false).or_else(|| told(true));
+    if swings { None } else { told() }
 }
 
 /// When the tokens of a look become slower for good, in ns from its first.
@@ -404,7 +426,7 @@ fn requests(looks: &[&Look<'_>]) -> Option<Series> {
 
 /// The median time per token, where most tell theirs.
 fn usual_token(look: &Look<'_>) -> Option<f64> {
-    let points = tokens(look);
+    let points = tokens(look, false);
     let most = !view::in_bundles(look.cell) && points.len() * 2 >= look.seen.len();
     median(points.iter().map(|p| p.value).collect()).filter(|_| most)
 }
@@ -428,6 +450,7 @@ fn whole(look: &Look<'_>, token: Option<f64>) -> Vec<Point> {
         let value = known.unwrap_or_else(|| s.end - s.sent - stalls(s));
         (value > 0.0).then(|| Point {
             cell: 0,
+            request: 0,
             from: epoch + s.sent,
             to: epoch + s.end,
             value,
@@ -439,9 +462,11 @@ fn whole(look: &Look<'_>, token: Option<f64>) -> Vec<Point> {
                 0.0
             },
             gaps: tokens,
+            once: 1.0,
             prompt: new_tokens(s),
             prompts: 0.0,
             firsts: 0.0,
+            undisturbed: true,
         })
     };
     look.seen.iter().filter(is_it).filter_map(point).collect()
@@ -466,8 +491,9 @@ fn read_in_time(look: &Look<'_>) -> impl Fn(&Seen<'_>) -> bool {
     move |s| most || !s.request.read_late
 }
 
-/// When first tokens came, and all prompt tokens until then.
+/// When prompts were sent and first tokens came, and all prompt tokens until then.
 struct Firsts {
+    sent: Vec<f64>,
     times: Vec<f64>,
     tokens: Vec<f64>,
 }
@@ -483,10 +509,19 @@ impl Firsts {
             sum += first.1;
             sum
         });
+        let mut sent: Vec<f64> = look.seen.iter().map(|s| s.sent).collect();
+        sent.sort_by(f64::total_cmp);
         Self {
+            sent,
             tokens: std::iter::once(0.0).chain(until).collect(),
             times: firsts.iter().map(|first| first.0).collect(),
         }
+    }
+
+    /// Whether a prompt may be worked on meanwhile: one that was sent before the end has no first token before the beginning.
+    fn are_awaited(&self, from: f64, to: f64) -> bool {
+        let sent = self.sent.partition_point(|sent| *sent < to);
+        sent > self.times.partition_point(|first| *first <= from)
     }
 
     /// How many first tokens came after one moment, and up to another, and the tokens of their prompts.
@@ -498,46 +533,86 @@ impl Firsts {
     }
 }
 
-/// The requests of a cell whose tokens came one by one, or several at many times, while its load was whole.
-fn tokens(look: &Look<'_>) -> Vec<Point> {
+/// The requests of a cell whose tokens came one by one, or several at many times, while its load was whole; or the parts of their answers.
+fn tokens(look: &Look<'_>, in_parts: bool) -> Vec<Point> {
     const SEVERAL: f64 = 12.0;
-    let drain = over_time::draining(look);
-    let epoch = look.epoch.get() as f64;
-    let streaming = look.streams();
-    let firsts = Firsts::of(look);
+    // of an answer too few others go on beside to its end: its parts tell of how many each time
+    let drain = if in_parts {
+        f64::INFINITY
+    } else {
+        over_time::draining(look)
+    };
     let (relieved, in_time) = (look.relieved(), read_in_time(look));
-    let point = |s: &Seen<'_>| {
-        let counts = |first: &f64| s.end > *first && s.sent < drain && !relieved(s.sent);
-        let counts = |first: &f64| counts(first) && in_time(s);
+    let beside = Beside {
+        look,
+        streaming: look.streams(),
+        firsts: Firsts::of(look),
+    };
+    let points = |(request, s): (usize, &Seen<'_>)| {
+        let counts = |first: &f64| s.end > *first && s.sent < drain && in_time(s);
         let first = s.first.filter(counts)?;
         let gaps = f64::from(s.request.streamed_tokens()?) - 1.0;
         let events = f64::from(s.request.events) - 1.0;
-        let moving = events - s.request.stalls.len() as f64;
-        let gap = (s.end - first - stalls(s)) / moving;
-        let value = gap * events / gaps;
-        let (mut others, mut prompts) = firsts.between(first, s.end);
-        for (at, length) in &s.request.stalls {
-            let at = look.ns(*at);
-            let (n, tokens) = firsts.between(at, at + length + gap);
-            (others, prompts) = (others - n, prompts - tokens);
-        }
         // of tokens that come several at a time, enough of these: whoever guesses more of them right is no other kind of request
         let one_by_one = events * 2.0 >= gaps || events >= SEVERAL;
-        (gaps >= 2.0 && moving >= 1.0 && one_by_one && value > 0.0).then(|| Point {
+        let is_told = gaps >= 2.0 && events >= 1.0 && one_by_one;
+        let all = is_told.then(|| spans(s, first, look, in_parts))?;
+        let points = all.into_iter().filter_map(|span| {
+            let shares = !relieved(if span.begins() { s.sent } else { span.from });
+            beside.point(s, &span, gaps / events).filter(|_| shares)
+        });
+        Some(
+            points
+                .map(move |point| Point { request, ..point })
+                .collect::<Vec<_>>(),
+        )
+    };
+    let seen = look.seen.iter().enumerate();
+    seen.filter_map(points).flatten().collect()
+}
+
+/// What goes on beside an answer.
+struct Beside<'a, 'b> {
+    look: &'a Look<'b>,
+    streaming: UnderWay,
+    firsts: Firsts,
+}
+
+impl Beside<'_, '_> {
+    /// A span of an answer, of so many tokens an event, without what stood still in it.
+    fn point(&self, s: &Seen<'_>, span: &Span, tokens: f64) -> Option<Point> {
+        let stalls = s.request.stalls.iter();
+        let stalls = stalls.map(|(at, length)| (self.look.ns(*at), *length));
+        let stalls = stalls.filter(|(at, _)| (span.from..span.to).contains(at));
+        let stalls: Vec<(f64, f64)> = stalls.collect();
+        let moving = span.events - stalls.len() as f64;
+        let stood: f64 = stalls.iter().map(|(_, length)| length).sum();
+        let gap = (span.to - span.from - stood) / moving;
+        let (mut others, mut prompts) = self.firsts.between(span.from, span.to);
+        for (at, length) in stalls {
+            let (n, tokens) = self.firsts.between(at, at + length + gap);
+            (others, prompts) = (others - n, prompts - tokens);
+        }
+        let (value, own) = (gap / tokens, span.events * tokens);
+        let epoch = self.look.epoch.get() as f64;
+        let begins = span.begins();
+        (moving >= 1.0 && value > 0.0).then(|| Point {
             cell: 0,
-            from: epoch + first,
-            to: epoch + s.end,
+            request: 0,
+            from: epoch + span.from,
+            to: epoch + span.to,
             value,
-            of_it: value * gaps,
-            taken: s.end - s.sent,
-            beside: streaming.mean(first, s.end),
-            gaps,
+            of_it: value * own,
+            taken: span.to - if begins { s.sent } else { span.from },
+            beside: self.streaming.mean(span.from, span.to),
+            gaps: (2.0 * span.before + span.events) * tokens,
+            once: if begins { 1.0 / own } else { 0.0 },
             prompt: new_tokens(s),
             prompts: prompts.max(0.0),
             firsts: others.max(0.0),
+            undisturbed: !self.firsts.are_awaited(span.from, span.to),
         })
-    };
-    look.seen.iter().filter_map(point).collect()
+    }
 }
 
 /// How many times as long a token took at the end of a cell as at its beginning, where that changed at once, and stayed so.
@@ -559,7 +634,7 @@ pub(super) struct TimePerToken {
 
 /// That of each request.
 pub(super) fn times_per_token(look: &Look<'_>) -> Vec<TimePerToken> {
-    let points = tokens(look);
+    let points = tokens(look, false);
     let each = points.iter().map(|point| TimePerToken {
         time: point.value,
         beside: point.beside,

@@ -14,6 +14,8 @@ use crate::draft::{Draft, of_cell};
 pub(super) const COSTS: f64 = 0.08;
 /// Requests below which a quick quarter is chance.
 pub(super) const FEWEST: usize = 20;
+/// Of those, the fewest that are a kind.
+pub(super) const OF_A_KIND: usize = 5;
 /// Within this multiple of the quick quarter's time requests are alike.
 pub(super) const ALIKE: f64 = 1.25;
 /// Share of their extra time before the first token from which on an open loop's slow requests are those that came at a bad moment.
@@ -54,8 +56,8 @@ pub(super) fn left(look: &Look<'_>) -> Option<Vec<(Known, f64)>> {
     if let Some(stood) = pauses::pauses_of(look).filter(|stood| stood.cost >= super::LEAST) {
         return Some(vec![(Known::PauseShare, stood.cost)]);
     }
-    // Whoever waits so much longer than all others, waits for something, by chance or not.
-    let late = late::late(look).filter(|late| late.are_a_kind && late.cost >= super::LEAST)?;
+    // Whoever waits so much longer than all others, waits for something, by chance or not, and too few to be told are no sign of health.
+    let late = late::of_few(look).filter(|late| late.are_a_kind && late.cost >= super::LEAST)?;
     Some(vec![
         (Known::LateShare, late.share),
         (Known::SlowRatio, late.ratio),
@@ -81,7 +83,7 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
         return None;
     }
     let slowness = look.slowness();
-    let apart = are_two_kinds(slowness.iter().map(|s| s.slow).collect());
+    let apart = are_two_kinds(slowness.iter().map(|s| s.slow).collect(), OF_A_KIND);
     if !apart && is_of_guesses(look) {
         return None;
     }
@@ -163,14 +165,13 @@ fn is_of_answer_length(look: &Look<'_>) -> bool {
 
 /// Whether values are of two kinds, each near its own mean, the higher one beyond what is alike: one of a single kind leaves a third of its variance
 /// or more around two means.
-pub(super) fn are_two_kinds(mut values: Vec<f64>) -> bool {
+pub(super) fn are_two_kinds(mut values: Vec<f64>, fewest_of_a_kind: usize) -> bool {
     const LEFT: f64 = 0.1;
-    const FEWEST_OF_A_KIND: usize = 5;
     values.sort_by(f64::total_cmp);
     let all = squares(values.iter().copied());
     two_levels(&values, 1).is_some_and(|two| {
         let fewest = two.n.min(values.len() - two.n);
-        let enough = fewest >= FEWEST_OF_A_KIND && fewest * 20 >= values.len();
+        let enough = fewest >= fewest_of_a_kind && fewest * 20 >= values.len();
         enough && two.after >= ALIKE * two.before && two.left <= LEFT * all
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{PackedInts, presence};
+use bench_metrics::{IntReader, PackedInts, presence};
 use bench_schema::{Nanos, Stamp};
 
 use super::RequestSample;
@@ -28,7 +28,7 @@ struct Before {
 }
 
 /// Numbers that a request may lack, or share with the one before.
-const NUMBERS: usize = 11;
+const NUMBERS: usize = 13;
 /// Whether it was asked again on another connection.
 const REPLACED: u64 = 1 << NUMBERS;
 /// Whether it was read late.
@@ -61,6 +61,8 @@ impl PackedSamples {
                 some(request.output_tokens).unwrap_or(0),
             ),
             changed(i64::from(request.moments), i64::from(request.events)),
+            (!request.parts.is_empty()).then(|| whole(request.parts.len())),
+            changed(i64::from(request.at_first), 1),
         ];
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         let flags = presence(&numbers)
@@ -81,6 +83,11 @@ impl PackedSamples {
         for (at, gap) in &request.stalls {
             ints.push_signed(at.get().wrapping_sub(start));
             ints.push_signed(Nanos::from_f64(*gap).get());
+        }
+        let mut from = start;
+        for part in &request.parts {
+            ints.push_signed(part.get().wrapping_sub(from));
+            from = part.get();
         }
         self.last = Before {
             flags,
@@ -105,11 +112,8 @@ impl PackedSamples {
 
     /// The requests in the order in which they were pushed; what was read is given back.
     pub(super) fn into_requests(self) -> impl Iterator<Item = RequestSample> {
-        let names: BTreeMap<i64, Box<str>> = self
-            .use_cases
-            .into_iter()
-            .map(|(name, n)| (n, name))
-            .collect();
+        let names = self.use_cases.into_iter().map(|(name, n)| (n, name));
+        let names: BTreeMap<i64, Box<str>> = names.collect();
         let mut ints = self.ints.into_reader();
         let mut before = Before::default();
         std::iter::from_fn(move || {
@@ -130,6 +134,8 @@ impl PackedSamples {
                 stalls,
                 events,
                 moments,
+                parts,
+                at_first,
             ] = ints.present::<NUMBERS>(flags)?;
             let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
             before = Before {
@@ -140,11 +146,8 @@ impl PackedSamples {
                 endpoint: endpoint.unwrap_or(before.endpoint),
                 use_case: use_case.unwrap_or(before.use_case),
             };
-            let mut found = Vec::new();
-            for _ in 0..stalls.unwrap_or(0) {
-                let at = Stamp::new(start.wrapping_add(ints.signed()?));
-                found.push((at, Nanos::new(ints.signed()?).as_f64()));
-            }
+            let stalls = read_stalls(&mut ints, stalls.unwrap_or(0), start)?;
+            let parts = read_parts(&mut ints, parts.unwrap_or(0), start)?;
             Some(RequestSample {
                 id: id.cast_unsigned(),
                 repeat: count(before.repeat),
@@ -156,16 +159,43 @@ impl PackedSamples {
                 output_tokens: output.map(count),
                 events: count(events.or(output).unwrap_or(0)),
                 moments: count(moments.or(events).or(output).unwrap_or(0)),
+                at_first: count(at_first.unwrap_or(1)),
                 hidden_tokens: hidden.map(count),
                 cached_tokens: cached.map(count),
                 endpoint: count(before.endpoint),
-                stalls: found.into(),
+                stalls,
+                parts,
                 use_case: names.get(&before.use_case).cloned(),
                 replaced: flags & REPLACED != 0,
                 read_late: flags & READ_LATE != 0,
             })
         })
     }
+}
+
+fn read_stalls(
+    ints: &mut IntReader<impl Iterator<Item: AsRef<[u8]>>>,
+    n: i64,
+    start: i64,
+) -> Option<Box<[(Stamp, f64)]>> {
+    let mut stall = || {
+        let at = Stamp::new(start.wrapping_add(ints.signed()?));
+        Some((at, Nanos::new(ints.signed()?).as_f64()))
+    };
+    (0..n).map(|_| stall()).collect()
+}
+
+fn read_parts(
+    ints: &mut IntReader<impl Iterator<Item: AsRef<[u8]>>>,
+    n: i64,
+    start: i64,
+) -> Option<Box<[Stamp]>> {
+    let mut from = start;
+    let mut part = || {
+        from = from.wrapping_add(ints.signed()?);
+        Some(Stamp::new(from))
+    };
+    (0..n).map(|_| part()).collect()
 }
 
 fn whole(n: usize) -> i64 {

@@ -53,7 +53,14 @@ fn largest_error(cell: &CellRecord) -> Option<Open> {
         let mean = cell.headline(metric)?.mean;
         // A gap between tokens that come together is next to nothing whatever it is off by, up to what counts of the time that a token takes.
         let is_nothing = metric == Metric::Itl && entry.value < NOTHING * mean;
-        let scale = if is_nothing { mean } else { own };
+        // where most do, that is the time from one bundle to the next
+        let between = seen.quantiles.last().map(|last| last.value);
+        let between = between.filter(|_| view::in_bundles(cell));
+        let scale = if is_nothing {
+            between.unwrap_or(mean)
+        } else {
+            own
+        };
         // The columns of a short result are p50 and p95 of TTFT, ITL and E2E.
         let aside = q > 0.95 || metric == Metric::Tpot;
         let name = format!(
@@ -67,7 +74,11 @@ fn largest_error(cell: &CellRecord) -> Option<Open> {
         let open = Open {
             share,
             of: name,
-            part_of: if is_nothing { " of the mean gap" } else { "" },
+            part_of: match between {
+                _ if !is_nothing => "",
+                None => " of the mean gap",
+                Some(_) => " of the time between bundles",
+            },
             limits: Limits::Share(doubtful, untrusted),
         };
         Some((share / doubtful, open))

@@ -149,6 +149,45 @@ fn a_queue_that_is_over_is_told_with_its_time_and_leaves_no_capacity() {
     }
 }
 
+#[test]
+fn a_buffer_that_is_sent_now_and_then_holds_tokens_back() {
+    let server = Server {
+        step: 16.6,
+        flushes: Some(400.0),
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(8.0, 60.0), draw.whole(10.0, 80.0));
+    for found in firsts(Asks::Closed(3), lengths, 18.0, &server) {
+        assert_eq!(found, [Cause::HeldBack]);
+    }
+}
+
+/// A proxy that keeps the beginning of each answer for 0.6 s, and nothing behind it.
+#[test]
+fn a_beginning_that_comes_at_one_moment_was_held_back() {
+    let server = Server {
+        step: 17.0,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(500.0, 1500.0), draw.whole(60.0, 120.0));
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 20.0,
+            ..cell(Asks::Closed(3), lengths, server.clone())
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        for request in &mut samples[0].requests {
+            request.ttft = request.ttft.map(|ttft| ttft + 25.0 * 17e6);
+            request.at_first = 26;
+        }
+        let found = findings(&run, &samples);
+        let held = found.iter().find(|f| f.cause() == Some(Cause::HeldBack));
+        let lasted = held.and_then(|held| held.figure(&Known::Lasted.into()));
+        let right = lasted.is_some_and(|ns| (ns / 1e6 - 425.0).abs() < 10.0);
+        assert!(right, "{seed} {found:?}");
+    }
+}
+
 /// Behind a proxy that passes tokens on every 20 ms a gap of that is the usual one, though most tokens come with the one before.
 #[test]
 fn stops_are_told_of_tokens_that_come_in_bundles() {
@@ -1473,25 +1512,41 @@ fn levels_with_requests_of_other_lengths_are_held_against_the_same_lengths() {
 
 /// Cells one after another, each at this concurrency, of a server whose times go on where the cell before ended.
 fn one_after_another(levels: [usize; 3], seconds: f64, servers: &[Server; 3]) -> Vec<Finding> {
+    of_lengths_in_turn(OF_40, levels, seconds, servers)
+}
+
+fn of_long_answers_in_turn(levels: [usize; 3], seconds: f64, servers: &[Server; 3]) -> Vec<Cause> {
+    let found = of_lengths_in_turn(LONG_ANSWERS, levels, seconds, servers);
+    found.iter().filter_map(Finding::cause).collect()
+}
+
+fn of_lengths_in_turn(
+    lengths: Lengths,
+    levels: [usize; 3],
+    seconds: f64,
+    servers: &[Server; 3],
+) -> Vec<Finding> {
     let cells: Vec<Cell> = levels
         .iter()
         .zip(servers)
         .map(|(n, server)| Cell {
             seconds,
-            ..cell(Asks::Closed(*n), OF_40, server.clone())
+            ..cell(Asks::Closed(*n), lengths, server.clone())
         })
         .collect();
     let (run, mut samples) = run(&cells, false, 2);
-    for (i, of_cell) in (0_u32..).zip(&mut samples) {
-        let later = Nanos::from_secs_f64((seconds + 1.0) * f64::from(i));
+    let mut later = Nanos::ZERO;
+    for of_cell in &mut samples {
+        let mut last = Stamp::EPOCH;
         for request in &mut of_cell.requests {
-            for at in [&mut request.due, &mut request.start, &mut request.end] {
+            let times = [&mut request.due, &mut request.start, &mut request.end];
+            let stalls = request.stalls.iter_mut().map(|(at, _)| at);
+            for at in times.into_iter().chain(&mut request.parts).chain(stalls) {
                 *at = *at + later;
             }
-            for (at, _) in &mut request.stalls {
-                *at = *at + later;
-            }
+            last = last.max(request.end);
         }
+        later = last - Stamp::EPOCH + Nanos::from_secs_f64(1.0);
     }
     findings(&run, &samples)
 }
@@ -2645,6 +2700,114 @@ fn few_long_answers_tell_a_stretch_that_was_slower() {
     for found in firsts(Asks::Closed(4), |_, _| (512, 128), 22.0, &server) {
         assert_eq!(found, [Cause::Step]);
     }
+}
+
+#[test]
+fn late_first_tokens_that_are_too_few_to_be_told_are_no_sign_of_health() {
+    let server = Server {
+        step: 13.0,
+        prefill: 5.0,
+        ..Server::default()
+    };
+    for seed in 1..=3 {
+        let asked = Cell {
+            seconds: 15.0,
+            ..cell(Asks::Closed(2), |_, _| (700, 150), server.clone())
+        };
+        let (run, mut samples) = run(&[asked], false, seed);
+        assert!(found(&run, &samples).contains(&Cause::Healthy));
+        let all = &mut samples[0].requests;
+        assert!((10..20).contains(&all.len()), "{}", all.len());
+        for request in all.iter_mut().skip(2).step_by(5) {
+            request.ttft = request.ttft.map(|ttft| ttft + 8e8);
+            request.end = request.end + Nanos::from_millis(800);
+        }
+        let told = found(&run, &samples);
+        assert!(!told.contains(&Cause::Healthy), "{seed} {told:?}");
+    }
+}
+
+/// Answers of which few fit into a cell, each of another length.
+const LONG_ANSWERS: Lengths = |_, draw| {
+    let short = draw.uniform() * draw.uniform();
+    (
+        draw.whole(300.0, 1500.0),
+        draw.whole(20.0, 60.0 + 340.0 * short),
+    )
+};
+
+#[test]
+fn parts_of_few_long_answers_tell_a_speed_that_goes_to_and_fro() {
+    let to_and_fro = |at: f64| {
+        let slow = [5_000.0..8_000.0, 11_000.0..14_000.0, 17_000.0..20_000.0];
+        let slow = slow.iter().any(|slow| slow.contains(&at));
+        if slow { 1.6 } else { 1.0 }
+    };
+    let server = Server {
+        step: 20.0,
+        step_each: 0.1,
+        prefill_token: 0.016,
+        pace: to_and_fro,
+        ..Server::default()
+    };
+    for found in firsts(Asks::Closed(5), LONG_ANSWERS, 24.0, &server) {
+        assert_eq!(found.first(), Some(&Cause::Step), "{found:?}");
+    }
+}
+
+#[test]
+fn a_speed_that_changes_several_times_within_each_answer_is_no_health() {
+    // five seconds at one speed, five at the other; an answer takes thirty
+    let heats = |at: f64| {
+        if (at / 10_000.0).fract() < 0.5 {
+            1.0
+        } else {
+            1.8
+        }
+    };
+    let server = Server {
+        step: 20.0,
+        step_each: 0.1,
+        pace: heats,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(50.0, 200.0), draw.whole(800.0, 1200.0));
+    for found in firsts(Asks::Closed(12), lengths, 28.0, &server) {
+        assert_eq!(found.first(), Some(&Cause::Step), "{found:?}");
+    }
+}
+
+#[test]
+fn prompts_that_hold_up_parts_of_answers_change_no_speed() {
+    for blocking in [false, true] {
+        let server = Server {
+            step: 20.0,
+            step_each: 0.3,
+            prefill: 5.0,
+            prefill_token: 0.06,
+            blocking,
+            ..Server::default()
+        };
+        for found in firsts(Asks::Closed(6), LONG_ANSWERS, 18.0, &server) {
+            assert!(!found.contains(&Cause::Step), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_step_in_a_sweep_of_few_long_answers_is_no_load() {
+    let step = |at: f64| if at < 10_000.0 { 1.0 } else { 1.7 };
+    let [before, meanwhile, after] = [|_| 1.0, step, |_| 1.7].map(|pace: fn(f64) -> f64| Server {
+        step: 20.0,
+        step_each: 0.1,
+        pace,
+        ..Server::default()
+    });
+    let found =
+        of_long_answers_in_turn([2, 5, 9], 12.0, &[meanwhile, after.clone(), after.clone()]);
+    assert_eq!(found.first(), Some(&Cause::Step), "{found:?}");
+    let found = of_long_answers_in_turn([2, 5, 9], 12.0, &[before.clone(), before.clone(), before]);
+    assert!(!found.contains(&Cause::Step), "{found:?}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn normals(seed: u64) -> impl Iterator<Item = f64> {
 fn point(from: f64, value: f64, beside: f64) -> Point {
     Point {
         cell: 0,
+        request: 0,
         from,
         to: from + 0.9,
         value,
@@ -27,9 +28,11 @@ fn point(from: f64, value: f64, beside: f64) -> Point {
         taken: 1.0,
         beside,
         gaps: 20.0,
+        once: 1.0 / 20.0,
         prompt: 60.0,
         prompts: 0.0,
         firsts: 0.0,
+        undisturbed: true,
     }
 }
 
@@ -296,6 +299,7 @@ fn of_loops(seed: u64, spread: f64, cost: f64, slow: impl Fn(f64) -> f64) -> Ser
                     of_it: at - from,
                     taken: at - from,
                     gaps: 60.0,
+                    once: 1.0 / 60.0,
                     firsts,
                     prompts: 256.0 * firsts,
                     ..point(from, (at - from) / 60.0, slots as f64)

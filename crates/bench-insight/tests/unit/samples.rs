@@ -18,6 +18,33 @@ fn of_a_long_answer_the_gap_that_stands_out_is_kept() {
     assert_eq!(*found, [(at, 51e6)]);
 }
 
+#[test]
+fn an_answer_is_parted_evenly_by_its_events_where_it_has_enough() {
+    let of = |n: i64, most| parts(&answer((0..n).map(|i| 10 * i)), most);
+    let ms = |at: i64| Stamp::EPOCH + Nanos::from_millis(at);
+    // sixty-five events have eight parts of eight gaps
+    assert_eq!(*of(65, 64), [80, 160, 240, 320, 400, 480, 560].map(ms));
+    assert_eq!(*of(65, 4), [160, 320, 480].map(ms));
+    assert_eq!(*of(17, 64), [ms(80)]);
+    assert_eq!(of(10_001, 64).len(), 63);
+    assert!(of(16, 64).is_empty() && of(1, 64).is_empty() && of(17, 1).is_empty());
+}
+
+#[test]
+fn of_many_long_answers_fewer_parts_are_kept_and_they_stay_even() {
+    let mut keeper = SampleKeeper::new("c");
+    for _ in 0..100 {
+        keeper.push(&answer((0..=1_024).map(|i| 10 * i)));
+    }
+    let samples = keeper.finish();
+    let parts = &samples.requests[0].parts;
+    assert_eq!(parts.len(), 31);
+    let even = (1..32).map(|part| Stamp::EPOCH + Nanos::from_millis(320 * part));
+    assert!(parts.iter().copied().eq(even), "{parts:?}");
+    let same = |request: &RequestSample| request.parts == *parts;
+    assert!(samples.requests.iter().all(same));
+}
+
 /// Events at these instants, in ms.
 fn answer(at: impl IntoIterator<Item = i64>) -> RequestRecord {
     read(at.into_iter().map(|at| (at, 0)))

@@ -6,7 +6,7 @@ use super::super::fit::{median, quantile, solve, steps_of};
 use crate::outages::EARLY;
 
 /// Requests below which nothing is told.
-const FEWEST: usize = 10;
+pub(super) const FEWEST: usize = 10;
 /// The first are looked at, and so many of the others, evenly chosen: a start is soon over.
 const FIRST: usize = 60;
 /// A step that meets no order that requests may have among themselves, as of servers that take turns.
@@ -19,12 +19,13 @@ const ENOUGH: f64 = 0.1;
 /// Requests from which on several levels are told, and small changes; where they come one at a time, no other makes one slow.
 const MANY: usize = 40;
 const MANY_ALONE: usize = 24;
-/// Levels, at most.
-const PARTS: usize = 12;
+/// Levels, at most; of parts of answers, which lie closer together, more.
+const LEVELS: usize = 12;
+pub(super) const LEVELS_OF_PARTS: usize = 32;
 /// Requests are off by so little (a part of their time) that no change costs anything.
 const ALIKE: f64 = 0.02;
 /// What is slower by so much is another level, of few requests too.
-const STEP: f64 = 1.25;
+pub(super) const STEP: f64 = 1.25;
 /// Of what a slow start takes more, the part that is left when it is over.
 const LEFT_OF_START: f64 = 0.3;
 /// Logarithms beyond which a request is no further off than others: something else happened to it.
@@ -35,6 +36,8 @@ const FAR: f64 = 1.2;
 pub(super) struct Point {
     /// Its cell among those that are looked at.
     pub(super) cell: usize,
+    /// Its answer among those of the cell, of which it is a part.
+    pub(super) request: usize,
     /// When that which is looked at began and ended, ns on the clock of the run.
     pub(super) from: f64,
     pub(super) to: f64,
@@ -45,12 +48,17 @@ pub(super) struct Point {
     pub(super) taken: f64,
     /// How many others were under way meanwhile.
     pub(super) beside: f64,
+    /// Its tokens, or where in an answer it lies: twice those up to its middle.
     pub(super) gaps: f64,
+    /// What each answer waits for once, for each of its tokens.
+    pub(super) once: f64,
     /// Prompt tokens of its own, and those of others that were worked on meanwhile.
     pub(super) prompt: f64,
     pub(super) prompts: f64,
     /// How many those are.
     pub(super) firsts: f64,
+    /// Whether no prompt can have been worked on meanwhile.
+    pub(super) undisturbed: bool,
 }
 
 /// What the speed does.
@@ -94,6 +102,8 @@ pub(super) struct Series {
     pub(super) open: bool,
     /// Until when a start may last.
     pub(super) soon: f64,
+    /// Levels that may be told: more of parts of answers.
+    pub(super) most_levels: usize,
     /// Requests that a level has at least.
     pub(super) least: usize,
     /// How many requests share the steps of a server, at the most; of an open loop one.
@@ -151,12 +161,18 @@ impl Series {
             lasted,
             several: false,
             one_by_one: slots == 1,
+            most_levels: LEVELS,
             open: false,
             soon: from + EARLY * lasted,
             least,
             at_once: slots as f64,
             slots: Vec::new(),
         })
+    }
+
+    /// Whether they are parts of answers, of which one after the other shares what its answer is off by.
+    fn are_of_parts(&self) -> bool {
+        self.most_levels > LEVELS
     }
 
     pub(super) fn part(&self, at: f64) -> f64 {
@@ -306,7 +322,7 @@ impl Series {
         let mut all = self.more(step.clone());
         all.extend(stretch.into_iter().flat_map(|stretch| self.more(stretch)));
         let n = self.points.len();
-        let parts = PARTS.min(n / (self.least + 1));
+        let parts = self.most_levels.min(n / (self.least + 1));
         let begin = |i: usize| self.points.get(i * n / parts).map(|p| p.from);
         let mut found = self.fitted(Shape::Levels((1..parts).filter_map(begin).collect()));
         while let Some(fewer) = self.without_weakest(&found) {
@@ -377,7 +393,8 @@ impl Series {
             let mut points: Vec<_> = self.points.iter().map(Point::middle).zip(off).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let at = steps_of(&points, times, self.least);
-            let Some(at) = at.filter(|_| times.len() < PARTS && all.len() <= best.0 + IN_VAIN)
+            let Some(at) =
+                at.filter(|_| times.len() < self.most_levels && all.len() <= best.0 + IN_VAIN)
             else {
                 break;
             };
@@ -411,7 +428,7 @@ impl Series {
         const SEVERAL: usize = 3;
         // what steps that several requests share are off by they share too: of several levels some follow that
         let shared = bench_metrics::lag_one(more.off.iter().copied()).1;
-        let shared = shared.filter(|_| more.logs.len() >= SEVERAL);
+        let shared = shared.filter(|_| more.logs.len() >= SEVERAL || self.are_of_parts());
         let shared = shared.unwrap_or(0.0).clamp(0.0, 0.9);
         let own = ((1.0 - shared) / (1.0 + shared)).max(1.0 / self.at_once);
         let n = self.points.len() as f64 * own;
@@ -681,7 +698,13 @@ impl Series {
                     (1.0, levels[1]),
                 ),
                 _ => match swings(&levels) {
-                    0 | 1 => (Vec::new(), (1.0, levels[times.len()])),
+                    0 | 1 => {
+                        let most = found.main_step().and_then(|step| times.get(step));
+                        (
+                            most.map(|time| at(*time)).into_iter().collect(),
+                            (1.0, levels[times.len()]),
+                        )
+                    }
                     many => (vec![(Known::Changes, many as f64)], (low, high)),
                 },
             },
@@ -707,6 +730,13 @@ impl Fitted {
             _ => 1.3,
         };
         high < least * low
+    }
+
+    /// The step of several to one side that is most of the change.
+    fn main_step(&self) -> Option<usize> {
+        const MOST: f64 = 0.8;
+        let all: f64 = self.logs.iter().sum();
+        self.logs.iter().position(|log| log / all >= MOST)
     }
 
     /// Whether it is no first moment in which fewer share the server.
@@ -756,7 +786,7 @@ fn robust(off: &[f64]) -> Vec<f64> {
 }
 
 /// Whether it falls after it rose, or the other way round.
-fn comes_back(found: &Fitted) -> bool {
+pub(super) fn comes_back(found: &Fitted) -> bool {
     let rises = |log: &f64| *log > 0.0;
     found.logs.iter().any(rises) && !found.logs.iter().all(rises)
 }
