@@ -104,10 +104,12 @@ fn a_quiet_search_prints_its_answer() -> Result {
     let output = search(&server.url(), &out, &["--slo", "p95:e2e=5ms", "--quiet"])?;
     let said = String::from_utf8(output.stdout)?;
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(
-        said.contains(": capacity none; missed already by requests sent one"),
-        "{said}"
-    );
+    // on a machine that is too busy to offer a load it says that instead
+    let known = [
+        ": capacity none; missed already by requests sent one",
+        ": capacity cannot tell; the client is the limit",
+    ];
+    assert!(known.iter().any(|known| said.contains(known)), "{said}");
     Ok(())
 }
 
