@@ -15,8 +15,6 @@ const SLEEP: Nanos = Nanos::from_micros(200);
 const RETURN: Nanos = Nanos::from_micros(100);
 /// For how long after a read whose bytes' arrival is not known exactly the scheduler is asked, a microsecond or two each sleep.
 const FOLLOWED: Nanos = Nanos::from_secs(10);
-/// And after the first read of all, of whatever kind: the reads of a warm-up show soon whether there are such.
-const FOLLOWED_AT_FIRST: Nanos = Nanos::from_secs(1);
 
 /// The waits of one thread for its sockets, noted by the hooks of its runtime.
 #[derive(Debug)]
@@ -108,7 +106,7 @@ impl Wakes {
         self.told.store(true, Ordering::Relaxed);
         if self.followed_until.load(Ordering::Relaxed) == UNTIL_A_READ {
             self.followed_until
-                .store((arrival + FOLLOWED_AT_FIRST).get(), Ordering::Relaxed);
+                .store((arrival + FOLLOWED).get(), Ordering::Relaxed);
         }
     }
 

@@ -106,7 +106,7 @@ fn the_scheduler_is_asked_while_it_matters() {
     let late = 1_000_000_000;
     assert!(asks(late));
     wakes.note_read(at(0));
-    assert!(asks(900_000) && !asks(1_100_000));
+    assert!(asks(9_000_000) && !asks(11_000_000));
     wakes.follow(at(20_000_000));
     assert!(asks(29_000_000) && !asks(late));
     wakes.note_unstamped();
