@@ -26,7 +26,7 @@ const LONGEST_KEPT: usize = 64;
 const TRIALS: u64 = 24;
 const TRIAL_PARTS: u64 = 40;
 /// Words whose pieces are looked at before the model is asked directly.
-const CUT_TRIALS: usize = 32;
+const CUT_TRIALS: usize = 128;
 
 /// The counts of words by one tokenizer.
 #[derive(Debug, Default)]
