@@ -316,13 +316,14 @@ impl RateCurve {
 
     /// How many requests have become due after so many seconds.
     fn area_at(&self, seconds: f64) -> f64 {
-        let within = self.pieces.iter().map(|piece| {
-            let passed = (seconds - piece.from).clamp(0.0, piece.length);
-            let slope = (piece.end_rate - piece.rate) / piece.length;
-            piece.rate * passed + 0.5 * slope * passed * passed
-        });
-        let length: f64 = self.pieces.iter().map(|piece| piece.length).sum();
-        within.sum::<f64>() + self.last_rate * (seconds - length).max(0.0)
+        let begun = self.pieces.partition_point(|piece| piece.from <= seconds);
+        let Some(piece) = begun.checked_sub(1).and_then(|at| self.pieces.get(at)) else {
+            return self.last_rate * seconds;
+        };
+        let passed = (seconds - piece.from).min(piece.length);
+        let slope = (piece.end_rate - piece.rate) / piece.length;
+        let within = piece.rate * passed + 0.5 * slope * passed * passed;
+        piece.area + within + self.last_rate * (seconds - piece.from - passed)
     }
 
     /// Seconds at which this many requests have become due; `None` where they never do.
