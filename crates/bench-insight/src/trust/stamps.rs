@@ -55,11 +55,10 @@ fn largest_error(cell: &CellRecord) -> Option<Open> {
         let is_nothing = metric == Metric::Itl && entry.value < NOTHING * mean;
         // where most do, that is the time from one bundle to the next
         let between = seen.quantiles.last().map(|last| last.value);
-        let between = between.filter(|_| view::in_bundles(cell));
-        let scale = if is_nothing {
-            between.unwrap_or(mean)
-        } else {
-            own
+        let (scale, part_of) = match between.filter(|_| view::in_bundles(cell)) {
+            _ if !is_nothing => (own, ""),
+            None => (mean, " of the mean gap"),
+            Some(between) => (between, " of the time between bundles"),
         };
         // The columns of a short result are p50 and p95 of TTFT, ITL and E2E.
         let aside = q > 0.95 || metric == Metric::Tpot;
@@ -74,11 +73,7 @@ fn largest_error(cell: &CellRecord) -> Option<Open> {
         let open = Open {
             share,
             of: name,
-            part_of: match between {
-                _ if !is_nothing => "",
-                None => " of the mean gap",
-                Some(_) => " of the time between bundles",
-            },
+            part_of,
             limits: Limits::Share(doubtful, untrusted),
         };
         Some((share / doubtful, open))
